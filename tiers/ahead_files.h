@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files on local devices that hold what a restore has read ahead of its need. They have no names:
-// the system takes them away when they are closed, also by a SIGKILL.
+// Files on local devices with bytes that a restore has read ahead. They have no names: the system
+// removes them when they are closed, also after a SIGKILL.
 #pragma once
 
 #include <cstddef>
@@ -19,21 +19,21 @@ namespace gpusnap {
 class AheadFiles {
  public:
   struct Place {
-    BulkFile* file = nullptr;  // lives as long as this
+    BulkFile* file = nullptr;  // valid as long as the AheadFiles
     uint64_t offset = 0;
   };
 
   void add(std::unique_ptr<BulkFile> file, uint64_t room) {
     files_.push_back({std::move(file), 0, room});
   }
-  // Bytes that can be had in one place.
+  // Returns the most bytes that take() can reserve in one place.
   uint64_t room() const {
     const auto file = roomiest();
     return file == files_.end() ? 0 : file->room - file->used;
   }
-  // On the device with the most room, so that several share the load.
+  // Reserves a place on the device with the most room, so that several devices share the load.
   std::optional<Place> take(uint64_t bytes);
-  // The file takes nothing more; what it holds may be read.
+  // Stops taking places in that file. Its bytes may still be read.
   void fail(const BulkFile* file);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a manifest describes a block.
+// The description of a block in a manifest.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@
 
 namespace gpusnap {
 
-// The extents of a block, all but where they lie in a file. Bytes that are stored as they are can
-// be read in parts: an increment that replaces some of them spares a restore the reading of these.
-// A compressed block is read as a whole. `pieces`: of `bytes`, one after the other.
+// Returns the extents of a block, without their place in a file. Uncompressed bytes can be read in
+// parts: a restore does not read parts that a later increment replaces. A compressed block is read
+// as a whole. `pieces`: describe `bytes`, one after the other.
 std::vector<Extent> describe_block(std::span<const Piece> pieces, std::span<const std::byte> bytes,
                                    Form form);
 

@@ -1,4 +1,5 @@
-// Time as the tiers measure it, so that tests can bring their own.
+// SPDX-License-Identifier: Apache-2.0
+// The clock of the tiers. Tests can replace it.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,10 @@ namespace gpusnap {
 class Clock {
  public:
   virtual ~Clock() = default;
-  virtual int64_t now_ns() = 0;  // from any beginning; never goes back
+  virtual int64_t now_ns() = 0;  // since an arbitrary moment; never decreases
 };
 
-// The machine's. Lives for ever.
+// The machine's monotonic clock. Never destroyed.
 Clock& monotonic_clock();
 
 }  // namespace gpusnap

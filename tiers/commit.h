@@ -1,5 +1,5 @@
-// The last steps of one rank's part of a checkpoint: its manifest, in the order of
-// docs/file-format.md.
+// SPDX-License-Identifier: Apache-2.0
+// Commits one rank's part of a checkpoint: writes its manifest in the steps of docs/file-format.md.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 namespace gpusnap {
 
 struct CheckpointPlace {
-  std::string job_folder;       // with the store's
-  std::string job_folder_name;  // alone
+  std::string job_folder;       // path, with the store's folder
+  std::string job_folder_name;  // its name alone
   std::string run;
   uint64_t epoch = 0;
   uint32_t rank = 0;
@@ -22,8 +22,8 @@ struct CheckpointPlace {
   std::string epoch_folder_path() const;
 };
 
-// Two runs may take one number where neither can see the other's part yet: why the later one of
-// them is not written.
+// The status of a part whose epoch another run has taken: two runs may take the same epoch as long
+// as neither can see the other's part.
 Status taken_by_another_run(const std::string& epoch_folder);
 
 // Used by one thread at a time.
@@ -37,14 +37,15 @@ class Commit {
     kRefuse,
     kReplace,  // in one step
   };
-  // The segments are complete and synced, the journal is durable up to the cut. `existing`: what
-  // becomes of a manifest that is there already. taken_by_another_run() where it is another run's.
+  // Writes the manifest. The segments are complete and synced, and the journal is durable up to the
+  // cut. `existing`: what to do with an existing manifest. Returns taken_by_another_run() if that
+  // is of another run.
   Status finish(Manifest manifest, Existing existing = Existing::kRefuse);
 
-  // After a failure at any step: whether it is certain that no manifest names the segments, also
-  // after a crash. Else they stay, and are pruned later.
+  // Undoes a failed commit. Returns whether it is certain that no manifest names the segments, even
+  // after a crash. Otherwise they have to stay, and are pruned later.
   bool unpublish() { return pending_.take_back(); }
-  // Unless other ranks are in it.
+  // Removes the folder, unless it holds files of other ranks.
   void remove_folder() { (void)files_.remove_folder(folder_); }
 
  private:

@@ -1,8 +1,10 @@
-// The one seam to files. The store, the journal and the tool reach the file system only through
-// this, so that tests can drop what was not synced, fill the disk, cut writes short, or fail.
+// SPDX-License-Identifier: Apache-2.0
+// The only interface to files. The store, the journal and the tool reach the file system through
+// it, so that tests can drop unsynced bytes, fill the disk, shorten writes, or make calls fail.
 //
-// Paths are absolute or relative to the process's folder. Everything made here is private to the
-// user: folders 0700, files 0600. Errors carry the path and the system's reason.
+// Paths are absolute or relative to the process's working directory. Everything made here is
+// private to the user: folders 0700, files 0600. Messages of errors have the path and the system's
+// reason.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +20,14 @@
 
 namespace gpusnap {
 
-// A file being written from its start to its end. Not thread-safe. Closed by the destructor, which
-// promises nothing about durability: call sync().
+// A file that is written from its start to its end. Not thread-safe. The destructor closes it
+// without making it durable: call sync().
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
-  // All bytes or an error; after an error the file's content is undefined.
+  // Appends all bytes, or returns an error, after which the file's content is undefined.
   virtual Status append(std::span<const std::byte> bytes) = 0;
-  // All appended bytes are durable when this returns ok.
+  // Makes all appended bytes durable.
   virtual Status sync() = 0;
 };
 
@@ -34,39 +36,40 @@ class ReadableFile {
  public:
   virtual ~ReadableFile() = default;
   virtual uint64_t size() const = 0;
-  // Exactly bytes.size() bytes from `offset`, or an error (kDamaged where the file is shorter).
+  // Reads exactly bytes.size() bytes at `offset`, or returns an error: kDamaged if the file is
+  // shorter.
   virtual Status read(uint64_t offset, std::span<std::byte> bytes) const = 0;
 };
 
-// A file whose bytes move in large parts, many at a time, in any order. Thread-safe, except for the
-// destructor, which waits for all that was begun and promises nothing about durability.
+// A file with large concurrent transfers in any order. Thread-safe, except for the destructor,
+// which waits for all transfers and does not make the file durable.
 //
-// Any offset, length and address will do. Aligned parts are faster: those that begin at a multiple
-// of 4 KiB in the file and in memory, and have a MiB or more. Transfers that are on their way at
-// the same time do not overlap, unless both read. The caller bounds how much is on its way.
+// Offsets, lengths and addresses are arbitrary. Aligned transfers are faster: those that begin at a
+// multiple of 4 KiB in the file and in memory, and have a MiB or more. Concurrent transfers must
+// not overlap, unless both read. The caller bounds the amount in flight.
 class BulkFile {
  public:
-  // All bytes were moved, or an error; then what the range holds is undefined. Called once, by any
-  // thread, before write() or read() returns or later, under no lock of ours. Ends soon, does not
-  // throw, and may begin transfers; it may not call sync() or destroy the file.
+  // Called with ok when all bytes were transferred, or with an error; then the content of the range
+  // is undefined. Called once, by any thread, before or after write() or read() returns, without a
+  // lock held. It must not block or throw, call sync() or destroy the file. It may begin transfers.
   using Done = std::function<void(const Status&)>;
 
   virtual ~BulkFile() = default;
-  // In bytes: of a file that is read, when it was opened; of a new one, to the end of the furthest
-  // write that was begun. Places before it that were never written are zeros.
+  // Size in bytes: for an opened file its size when it was opened, for a new file the highest end
+  // of all writes begun so far. Bytes before it that were never written are zeros.
   virtual uint64_t size() const = 0;
-  // The bytes stay as they are until `done` was called.
+  // The bytes must not change until `done` is called.
   virtual void write(uint64_t offset, std::span<const std::byte> bytes, Done done) = 0;
-  // Exactly bytes.size() bytes, or an error (kDamaged where the file is shorter).
+  // Reads exactly bytes.size() bytes, or fails: with kDamaged if the file is shorter.
   virtual void read(uint64_t offset, std::span<std::byte> bytes, Done done) = 0;
-  // Waits for the writes that were begun before, their `done` included; what they wrote is durable
-  // when this returns ok. After a write or a sync that failed, it fails for good.
+  // Waits for all writes begun before, and for their `done`, and makes their bytes durable. After a
+  // failed write or sync all further calls fail.
   virtual Status sync() = 0;
 };
 
 inline constexpr uint64_t kRoomAhead = std::numeric_limits<uint64_t>::max();
 
-// Held until destroyed or the process dies.
+// A lock that is held until the object is destroyed or the process dies.
 class FileLock {
  public:
   virtual ~FileLock() = default;
@@ -83,42 +86,40 @@ struct FolderEntry {
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  // Fails when the file exists: nothing is ever overwritten in place.
+  // Fails if the file exists: no file is overwritten in place.
   virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path) = 0;
   virtual Result<std::unique_ptr<ReadableFile>> open(const std::string& path) = 0;
-  // As create() and open(). A new bulk file can be read, too. `reserve`: how many bytes it is going
-  // to have, or somewhat more: fails with kNoSpace where that room is not there; 0: unknown;
-  // kRoomAhead: unknown, and where the device has room the file may be longer than what is written,
-  // with zeros, until it is synced.
+  // As create() and open(). A new bulk file can be read, too. `reserve`: an upper bound of its size
+  // in bytes; fails with kNoSpace if the device lacks that room. 0: unknown. kRoomAhead: unknown,
+  // and the file may be longer than the written bytes, with zeros, until it is synced.
   virtual Result<std::unique_ptr<BulkFile>> create_bulk(const std::string& path,
                                                         uint64_t reserve) = 0;
   virtual Result<std::unique_ptr<BulkFile>> open_bulk(const std::string& path) = 0;
-  // One that is there, to be written further and read: whoever wrote it before has gone.
+  // Opens an existing file, whose earlier writer has gone, to write and read it.
   virtual Result<std::unique_ptr<BulkFile>> continue_bulk(const std::string& path) = 0;
-  // The file has that many bytes and no more, and they are durable, at return. kDamaged where it
-  // is shorter already.
+  // Shortens the file to that size in bytes and makes it durable. Returns kDamaged if it is shorter
+  // already.
   virtual Status shorten(const std::string& path, uint64_t size) = 0;
-  // By name.
+  // Returns the entries in the order of their names.
   virtual Result<std::vector<FolderEntry>> entries(const std::string& folder) = 0;
-  // Makes missing parents, too; ok if the folder is there already. The folders that it makes are
-  // durable at return.
+  // Makes the folder and missing parents, durably. Succeeds if the folder exists.
   virtual Status make_folder(const std::string& folder) = 0;
-  // Fails when `to` exists.
+  // Fails if `to` exists.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
-  // As rename(), but `to` is what was there before or, at once, what `from` was; it may be missing.
+  // As rename(), but atomically replaces `to` if it exists.
   virtual Status replace(const std::string& from, const std::string& to) = 0;
   // Makes created, renamed and removed names in the folder durable.
   virtual Status sync_folder(const std::string& folder) = 0;
   virtual Status remove(const std::string& path) = 0;           // a file
   virtual Status remove_folder(const std::string& folder) = 0;  // an empty folder
-  // Makes the file if need be. kBusy when it is held, here or in another process. Belongs to the
-  // process: a forked child does not hold it.
+  // Makes the file if necessary and locks it. Returns kBusy if this or another process holds the
+  // lock. A forked child does not hold it.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
 };
 
-// The real one. Lives for ever.
+// The real file system. Never destroyed.
 FileSystem& posix_file_system();
-// One whose bulk files use that engine, which outlives it.
+// Returns a file system whose bulk files use that engine, which outlives it.
 class IoEngine;
 std::unique_ptr<FileSystem> posix_file_system_on(IoEngine& engine);
 

@@ -1,5 +1,6 @@
-// The fixed parts of the stored files: prologue, headers, frames. docs/file-format.md gives their
-// bytes; here they become values and back. Knows nothing of files.
+// SPDX-License-Identifier: Apache-2.0
+// Encodes and decodes the fixed parts of stored files: prologue, headers, frames
+// (docs/file-format.md). No file is touched.
 #pragma once
 
 #include <array>
@@ -27,8 +28,8 @@ inline constexpr size_t kFrameHeaderBytes = 48;
 inline constexpr uint32_t kMostFrameRawBytes = 64U << 20;
 inline constexpr uint32_t kMostFrameStoredBytes = 68U << 20;
 
-// The readers below take bytes from anywhere. Their messages say what is wrong, without a path:
-// "the header's checksum is wrong".
+// The decoders below take arbitrary bytes. Their messages say what is wrong, without a path: "the
+// header's checksum is wrong".
 
 struct ManifestHeader {
   uint64_t body_bytes = 0;
@@ -45,7 +46,7 @@ struct SegmentHeader {
   uint64_t run = 0;  // checksum of the run
   bool operator==(const SegmentHeader&) const = default;
 };
-// All kSegmentHeaderBytes of it.
+// Returns all kSegmentHeaderBytes.
 std::array<std::byte, kSegmentHeaderBytes> encode_segment_header(const SegmentHeader& header);
 Result<SegmentHeader> decode_segment_header(std::span<const std::byte> bytes);
 
@@ -61,10 +62,10 @@ struct FrameHeader {
   uint64_t stored_checksum = 0;
 };
 std::array<std::byte, kFrameHeaderBytes> encode_frame_header(const FrameHeader& header);
-// The lengths in the result are within their limits.
+// Checks that the lengths are within their limits.
 Result<FrameHeader> decode_frame_header(std::span<const std::byte> bytes);
 
-// Whether it can be the name of a file in a folder and harmless in a message.
+// Returns whether `name` can be a file's name without a folder and is harmless in a message.
 bool is_plain_name(const std::string& name);
 
 }  // namespace gpusnap

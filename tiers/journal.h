@@ -1,6 +1,7 @@
-// The replay journal as bytes in files. Here it is a stream that only grows; what the bytes mean is
-// the recorder's business. Written in frames: header, zstd-compressed block, checksum; a frame is
-// whole or it is not there. docs/file-format.md gives the bytes.
+// SPDX-License-Identifier: Apache-2.0
+// The replay journal in files: a stream of bytes that only grows. The recorder defines the meaning
+// of the bytes. The stream is written in frames: header, zstd-compressed block, checksum. An
+// incomplete frame is ignored. docs/file-format.md describes the bytes.
 #pragma once
 
 #include <cstdint>
@@ -16,26 +17,26 @@
 
 namespace gpusnap {
 
-// The slots of a journal's stream that have to be durable before a checkpoint that builds on them
-// is committed.
+// The slots of a journal's stream that have to be durable before a checkpoint that needs them is
+// committed.
 struct JournalCover {
-  uint32_t stream = 0;  // of the staging area (tiers/staging), and which of its lives
+  uint32_t stream = 0;  // and its life: of the staging area (tiers/staging)
   uint32_t life = 0;
-  uint64_t slots = 0;  // so many of its leading slots
+  uint64_t slots = 0;  // number of leading slots
 };
 
-// Where the bytes of a part's file go, from its first to its last. Used by one thread.
+// Takes the bytes of a part's file in their order. Used by one thread.
 class JournalSink {
  public:
   virtual ~JournalSink() = default;
   virtual Status append(std::span<const std::byte> bytes) = 0;
-  // All that was appended will be found by who looks for what the result tells.
+  // Returns the slots that hold all bytes appended so far.
   virtual Result<JournalCover> settle() = 0;
 };
 
-// Appends to one part. One producer thread appends; a thread of the writer's own compresses and
-// writes. Appending fills a block that was allocated at the start and never allocates; when all
-// blocks are full it waits for the writer.
+// Appends to one part. One thread, the producer, appends; the writer's thread compresses and
+// writes. Appending fills a block that was allocated at the start, and never allocates. If all
+// blocks are full, it waits for the writer's thread.
 class JournalWriter {
  public:
   struct Options {
@@ -49,10 +50,10 @@ class JournalWriter {
                                                        const std::string& name, Options options);
   virtual ~JournalWriter() = default;
 
-  // `entries`: how many hooked calls end in these bytes. Bytes may be any number.
+  // `entries`: the number of hooked calls that end in these bytes. Any number of bytes.
   virtual void append(std::span<const std::byte> bytes, uint32_t entries) = 0;
-  // Returns room for so many bytes, in which small and frequent data is written in place: add()
-  // takes as many as were written, from the first on. Null: not in this block; append() them.
+  // Returns room for that many bytes, for small and frequent data that is written in place. add()
+  // then appends the bytes written, from the first on. Null: the block has no room; use append().
   std::byte* room(size_t bytes) const {
     return bytes < static_cast<size_t>(end_ - next_) ? next_ : nullptr;
   }
@@ -61,32 +62,32 @@ class JournalWriter {
     entries_ += entries;
   }
 
-  // Closes the current block and gives the position after all that was appended so far; does not
-  // wait. Producer thread only.
+  // Closes the current block and returns the position after all bytes appended so far. Does not
+  // wait. Producer only.
   virtual JournalPart seal() = 0;
-  // Waits until the part up to `position` is settled in the sink. Any thread. Reports what went
-  // wrong since the start: once it has failed it stays failed. `position.file_bytes` is filled in.
+  // Waits until the part up to `position` is settled in the sink, and sets `position.file_bytes`.
+  // Returns the first failure since the start, if any. Any thread.
   virtual Result<JournalCover> settle(JournalPart& position) = 0;
 
-  // Appended so far. Producer thread only.
+  // Bytes appended so far. Producer only.
   virtual uint64_t stream_bytes() const = 0;
   uint64_t entries() const { return entries_; }
 
  protected:
-  // The block that the producer fills.
+  // The free rest of the block that the producer fills.
   std::byte* next_ = nullptr;
   std::byte* end_ = nullptr;
   uint64_t entries_ = 0;  // of all blocks
 };
 
-// Reads the stream that a list of parts describes, frame by frame, verifying as it goes.
+// Reads the stream of a list of parts, frame by frame, and verifies each frame.
 class JournalReader {
  public:
   static Result<std::unique_ptr<JournalReader>> open(FileSystem& files, const std::string& folder,
                                                      std::vector<JournalPart> parts);
   virtual ~JournalReader() = default;
-  // Exactly bytes.size() bytes; kNotFound at the clean end of the stream (no byte was left),
-  // kDamaged where it ends in between or a frame is wrong.
+  // Reads exactly bytes.size() bytes. Returns kNotFound at the end of the stream, if no byte is
+  // left; kDamaged if the stream ends earlier or a frame is wrong.
   virtual Status read(std::span<std::byte> bytes) = 0;
   virtual uint64_t total_bytes() const = 0;
   virtual uint64_t total_entries() const = 0;

@@ -1,15 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <zstd.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <tuple>
 
 #include "tiers/checksum.h"
 #include "tiers/format.h"
 #include "tiers/journal.h"
+#include "tiers/mutex.h"
 #include "tiers/no_throw.h"
 
 namespace gpusnap {
@@ -132,7 +132,10 @@ class Writer final : public JournalWriter {
 
   Status start(const Spawn& spawn) {
     if (Status started = frames_.start(name_); !started.ok()) return started;
-    boundaries_.push_back({{}, frames_.file_bytes()});
+    {
+      const MutexLock lock(mutex_);
+      boundaries_.push_back({{}, frames_.file_bytes()});
+    }
     Result<Join> thread = start_thread(spawn, "journal", [this] { body(); });
     if (!thread.ok()) return thread.status();
     join_ = std::move(thread.value());
@@ -145,7 +148,7 @@ class Writer final : public JournalWriter {
     if (!join_) return;
     if (has_begun()) hand_over();
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stop_ = true;
     }
     work_.notify_one();
@@ -173,11 +176,13 @@ class Writer final : public JournalWriter {
 
   Result<JournalCover> settle(JournalPart& part) override {
     const Position wanted{part.stream_bytes, part.entries};
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (handed_over_ < wanted) return not_sealed(wanted);
     if (!wanted_ || *wanted_ < wanted) wanted_ = wanted;
     work_.notify_one();
-    changed_.wait(lock, [&] { return !status_.ok() || (settled_ && !(*settled_ < wanted)); });
+    changed_.wait(mutex_, [&]() REQUIRES(mutex_) {
+      return !status_.ok() || (settled_ && !(*settled_ < wanted));
+    });
     if (!status_.ok()) return status_;
     const auto end = std::lower_bound(
         boundaries_.begin(), boundaries_.end(), wanted,
@@ -203,8 +208,8 @@ class Writer final : public JournalWriter {
 
   // The producer's side.
   void take_block() {
-    std::unique_lock lock(mutex_);
-    freed_.wait(lock, [&] { return !free_.empty(); });
+    const MutexLock lock(mutex_);
+    freed_.wait(mutex_, [&]() REQUIRES(mutex_) { return !free_.empty(); });
     current_ = free_.pop();
     next_ = current_->data.data();
     end_ = next_ + block_bytes_;
@@ -225,7 +230,7 @@ class Writer final : public JournalWriter {
 
   void hand_over() {
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       current_->used = used();
       current_->entries = static_cast<uint32_t>(entries_ - handed_over_.entries);
       full_.push(current_);
@@ -239,13 +244,13 @@ class Writer final : public JournalWriter {
 
   // The thread's side.
   void body() {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     for (;;) {
-      work_.wait(lock, [&] { return stop_ || !full_.empty() || is_due(); });
+      work_.wait(mutex_, [&]() REQUIRES(mutex_) { return stop_ || !full_.empty() || is_due(); });
       if (is_due()) {
-        settle_now(lock);
+        settle_now();
       } else if (!full_.empty()) {
-        write_block(lock);
+        write_block();
       } else {
         break;
       }
@@ -253,18 +258,24 @@ class Writer final : public JournalWriter {
     if (status_.ok()) status_ = frames_.flush();
   }
 
-  // It is to be settled, and all that this is to cover has passed the thread. The thread only.
-  bool is_due() const {
+  // Whether it is to be settled and all that this is to cover has passed the thread. The thread
+  // only.
+  bool is_due() const REQUIRES(mutex_) {
     return status_.ok() && wanted_ && (!settled_ || *settled_ < *wanted_) &&
            !(frames_.position() < *wanted_);
   }
 
-  void write_block(std::unique_lock<std::mutex>& lock) {
+  template <class Call>
+  auto unlocked_call(Call call) REQUIRES(mutex_) {
+    const Unlocked unlocked(mutex_);
+    return no_throw("write the journal", call);
+  }
+
+  // Releases the lock meanwhile, as settle_now() does.
+  void write_block() REQUIRES(mutex_) {
     Block* block = full_.pop();
     if (status_.ok()) {
-      lock.unlock();
-      Status written = no_throw("write the journal", [&] { return frames_.add(*block); });
-      lock.lock();
+      Status written = unlocked_call([&] { return frames_.add(*block); });
       if (written.ok()) written = note_boundary();
       if (!written.ok()) fail(std::move(written));
     }
@@ -272,24 +283,23 @@ class Writer final : public JournalWriter {
     freed_.notify_one();
   }
 
-  Status note_boundary() {
+  Status note_boundary() REQUIRES(mutex_) {
     return no_throw("write the journal", [&] {
+      mutex_.assert_held();
       boundaries_.push_back({frames_.position(), frames_.file_bytes()});
       return Status();
     });
   }
 
-  void settle_now(std::unique_lock<std::mutex>& lock) {
-    lock.unlock();
-    const auto cover = no_throw("write the journal", [&] { return frames_.settle(); });
-    lock.lock();
+  void settle_now() REQUIRES(mutex_) {
+    const auto cover = unlocked_call([&] { return frames_.settle(); });
     if (!cover.ok()) return fail(cover.status());
     settled_ = frames_.position();
     cover_ = cover.value();
     changed_.notify_all();
   }
 
-  void fail(Status status) {
+  void fail(Status status) REQUIRES(mutex_) {
     status_ = std::move(status);
     changed_.notify_all();
   }
@@ -299,22 +309,22 @@ class Writer final : public JournalWriter {
 
   Block* current_ = nullptr;  // the producer's own
 
-  std::mutex mutex_;
-  std::condition_variable work_;     // for the thread
-  std::condition_variable freed_;    // for the producer
-  std::condition_variable changed_;  // for those who wait until it is settled
-  std::vector<Block> blocks_;
-  BlockQueue full_;
-  BlockQueue free_;
-  Position handed_over_;              // the stream ends here for the thread
-  std::optional<Position> wanted_;    // to be settled up to here
-  std::optional<Position> settled_;   // and is up to here
-  JournalCover cover_;                // of settled_
-  std::vector<Boundary> boundaries_;  // ends of frames, rising
-  Status status_;                     // the first failure, for good
-  bool stop_ = false;
+  Mutex mutex_;
+  ConditionVariable work_;     // for the thread
+  ConditionVariable freed_;    // for the producer
+  ConditionVariable changed_;  // for those who wait until it is settled
+  std::vector<Block> blocks_;  // each belongs to the producer, a queue or the thread
+  BlockQueue full_ GUARDED_BY(mutex_);
+  BlockQueue free_ GUARDED_BY(mutex_);
+  Position handed_over_;  // the stream ends here for the thread; changed by the producer, locked
+  std::optional<Position> wanted_ GUARDED_BY(mutex_);    // to be settled up to here
+  std::optional<Position> settled_ GUARDED_BY(mutex_);   // settled up to here
+  JournalCover cover_ GUARDED_BY(mutex_);                // of settled_
+  std::vector<Boundary> boundaries_ GUARDED_BY(mutex_);  // ends of frames, rising
+  Status status_ GUARDED_BY(mutex_);                     // the first failure, for good
+  bool stop_ GUARDED_BY(mutex_) = false;
 
-  FrameWriter frames_;  // the thread's own
+  FrameWriter frames_;  // used by the thread alone
   Join join_;
 };
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/listing.h"
 
 #include <algorithm>
@@ -178,7 +179,7 @@ class Chains {
  public:
   explicit Chains(std::vector<ListedCheckpoint>& listed) : listed_(listed) {}
 
-  // Whether the parent of one is not there.
+  // Returns whether the parent of a rank's part is missing.
   bool judge() {
     for (auto checkpoint = listed_.rbegin(); checkpoint != listed_.rend(); ++checkpoint) {
       for (const auto& [rank, part] : checkpoint->parts) examine(*checkpoint, rank, part);
@@ -194,10 +195,10 @@ class Chains {
     Status problem;
     bool missing = false;
     uint32_t ancestors = 0;
-    uint64_t bytes = 0;  // of its and their files
+    uint64_t bytes = 0;  // of the files of the part and its ancestors
   };
 
-  // Oldest first: what there is to say of the parent has been said.
+  // Oldest first, so that the parent's verdict exists.
   void examine(ListedCheckpoint& checkpoint, uint32_t rank, const ListedCheckpoint::Part& part) {
     CheckpointInfo& info = checkpoint.info;
     Verdict& verdict = verdicts_[{info.epoch, rank}];
@@ -233,7 +234,7 @@ class Chains {
     return {child.epoch, good, false, ancestors, above.bytes};
   }
 
-  // Newest first: a checkpoint that is needed itself says so before its parent's turn.
+  // Newest first, so that a checkpoint is marked as needed before its parent.
   void mark_ancestors(const CheckpointInfo& info) {
     const bool complete = info.state == CheckpointState::kComplete;
     const uint64_t by = info.needed_by == 0 && complete ? info.epoch : info.needed_by;

@@ -1,4 +1,5 @@
-// Lists a job's folder: reads manifests and sizes, nothing else.
+// SPDX-License-Identifier: Apache-2.0
+// Lists a job's folder. Reads manifests and sizes of files, nothing else.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 namespace gpusnap {
 
 struct ListedCheckpoint {
-  // One rank's manifest that is there. `problem`: with the manifest or its own segments; ok: none.
+  // An existing manifest of one rank. `problem`: of the manifest or its own segments; ok: none.
   struct Part {
     Status problem;
     uint64_t checksum = 0;  // of the manifest's body
@@ -20,18 +21,19 @@ struct ListedCheckpoint {
   };
 
   CheckpointInfo info;
-  Status problem;                    // why it is damaged
-  bool has_unread_manifest = false;  // one that may name anything
+  Status problem;                    // the reason if it is damaged
+  bool has_unread_manifest = false;  // a manifest could not be read and may name any file
   std::map<uint32_t, Part> parts;    // by rank
 };
 
-// A rank's valid manifest, or null.
+// Returns a rank's valid manifest, or null.
 const Manifest* manifest_of(const ListedCheckpoint& checkpoint, uint32_t rank);
-// The manifests of the ancestors of a listed manifest, the parent first, as far as they are there.
+// Returns the existing manifests of the ancestors of a listed manifest, the parent first.
 std::vector<const Manifest*> ancestors_of(const std::vector<ListedCheckpoint>& listed,
                                           const Manifest& manifest);
 
-// Newest epoch first. `name` is the job's folder's. Nothing where there is no such folder.
+// Returns the checkpoints, newest epoch first. `name`: of the job's folder. Empty if there is no
+// such folder.
 Result<std::vector<ListedCheckpoint>> list_job(FileSystem& files, const std::string& job_folder,
                                                const std::string& name);
 

@@ -1,7 +1,7 @@
-// Where copies of parts of segments lie on this node's own devices: chunks that were not needed
-// there since (backend/chunk_cache.h). A copy is no more than a guess: what is read from it counts
-// only if its checksums are those in the manifest, and a copy that is not right, or not there, is
-// passed over.
+// SPDX-License-Identifier: Apache-2.0
+// The copies of parts of segments on devices of this node: chunks that the backend has kept
+// (backend/chunk_cache.h). Bytes read from a copy are accepted only if they have the checksums of
+// the manifest. A copy that is wrong or missing is skipped.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace gpusnap {
 
 struct NearChunk {
   std::string path;
-  // These bytes of the segment lie in that file behind a segment's header.
+  // The bytes of the segment that lie in that file, after a segment header.
   uint64_t base = 0;
   uint64_t bytes = 0;
 };
@@ -25,7 +25,7 @@ class LocalChunks {
   void add(const std::string& segment_path, NearChunk chunk) {
     chunks_[segment_path].insert_or_assign(chunk.base, std::move(chunk));
   }
-  // One that has all of these bytes of the segment; null: there is none. Stays as long as this.
+  // Returns a copy of all these bytes of the segment, valid as long as this object. Null: none.
   const NearChunk* find(const std::string& segment_path, uint64_t offset, uint64_t bytes) const {
     const auto of_segment = chunks_.find(segment_path);
     if (of_segment == chunks_.end()) return nullptr;
@@ -37,12 +37,12 @@ class LocalChunks {
   }
   bool empty() const { return chunks_.empty(); }
 
-  // Bytes that were read, as they lie in files.
+  // Bytes that were read, as stored in files.
   struct Counts {
     uint64_t near = 0;
     uint64_t store = 0;
-    uint64_t passed_over = 0;  // of near ones that were not right
-    uint64_t in_memory = 0;    // of all, when they were needed
+    uint64_t passed_over = 0;  // bytes of copies that were wrong
+    uint64_t in_memory = 0;    // bytes that were in memory when they were needed
   };
   Counts counts;
 

@@ -1,5 +1,6 @@
-// The manifest: what one rank's part of a checkpoint holds and where. It is written last; a rank's
-// part exists exactly when its manifest does. docs/file-format.md gives the bytes.
+// SPDX-License-Identifier: Apache-2.0
+// The manifest: the content of one rank's part of a checkpoint and its location. It is written
+// last: a rank's part exists exactly if its manifest does. docs/file-format.md describes the bytes.
 #pragma once
 
 #include <cstdint>
@@ -28,18 +29,17 @@ struct SavedRange {
   uint32_t ordinal = 0;    // kind 0
   uint64_t module = 0;     // ordinal; kind 1; number of the memory; kind 5
   std::string name;        // kinds 1, 6, 7
-  // Which allocation this is of all that were ever made at its address: unique along a chain, 0
-  // where it is not known. A range of an increment is the parent's range of the same address, size
-  // and life, or it is fresh.
+  // Tells the allocations apart that were made at this address: unique along a chain; 0: not known.
+  // A range of an increment is the parent's range of the same address, size and life, or it is
+  // fresh.
   uint64_t life = 0;
   // In an increment: not in the parent, hence wholly in this manifest's own extents.
   bool fresh = false;
 };
 
-// A piece of a range and the place of its bytes in a segment. They lie there as they are, or in a
-// block that is compressed as a whole, with those of other extents. Bytes that lie as they are can
-// be read in parts, each with its checksum; a part ends where a multiple of kPartBytes does in the
-// range.
+// A piece of a range and the place of its bytes in a segment. The bytes are stored unchanged, or in
+// a block that is compressed as a whole and may hold bytes of other extents. Unchanged bytes can be
+// read in parts, each with its checksum; a part ends at a multiple of kPartBytes in the range.
 struct Extent {
   static constexpr uint64_t kPartBytes = 64 << 10;
 
@@ -47,13 +47,13 @@ struct Extent {
   uint64_t offset = 0;          // bytes from the range's start
   uint64_t size = 0;            // bytes
   uint32_t segment = 0;         // index in Manifest::segments
-  uint64_t segment_offset = 0;  // bytes from the file's start; of the block, where there is one
-  uint64_t checksum = 0;        // XXH3 64 of the bytes as they were on the device; see `parts`
+  uint64_t segment_offset = 0;  // bytes from the file's start; of the block, if there is one
+  uint64_t checksum = 0;        // XXH3 64 of the bytes on the device; see `parts`
   Form form = Form::kStored;    // of the block; kStored: there is none
   uint64_t block_stored = 0;    // bytes of the block in the segment
   uint64_t block_bytes = 0;     // of the block, decompressed
   uint64_t within = 0;          // bytes from the decompressed block's start
-  // The checksums of its parts, where it has several, and none of its own. Empty: it is one part.
+  // Checksums of the parts, if there are several; then `checksum` is not used. Empty: one part.
   std::vector<uint64_t> parts;
 
   struct Part {
@@ -63,11 +63,11 @@ struct Extent {
   };
   size_t part_count() const { return parts.empty() ? 1 : parts.size(); }
   Part part(size_t number) const;
-  size_t part_at(uint64_t byte) const;  // the number of the one that has it
-  // How many there are in that place, where each has a checksum.
+  size_t part_at(uint64_t byte) const;  // the number of the part with that byte
+  // Returns the number of parts of an extent at that offset in its range.
   static uint64_t parts_in(uint64_t offset, uint64_t size);
 
-  // Bytes in the segment from segment_offset on that are needed for it.
+  // Bytes of the segment, from segment_offset on, that are needed to read the extent.
   uint64_t stored() const { return form == Form::kStored ? size : block_stored; }
 };
 
@@ -76,12 +76,12 @@ struct SegmentRef {
   uint64_t size = 0;  // bytes
 };
 
-// The replay journal up to the cut: the leading `stream_bytes` of the parts' streams one after the
-// other. A restored run begins a new part.
+// A part of the replay journal up to the cut. The journal is the concatenation of the leading
+// `stream_bytes` of the streams of all parts. A restored run begins a new part.
 struct JournalPart {
   std::string file;           // name in the job's folder, no slash
   uint64_t file_bytes = 0;    // leading bytes of the file that belong to this checkpoint
-  uint64_t stream_bytes = 0;  // the same after decompression
+  uint64_t stream_bytes = 0;  // these bytes after decompression
   uint64_t entries = 0;       // hooked calls in them
 };
 
@@ -97,12 +97,12 @@ struct SavedLibrary {
   std::string build_id;  // in hexadecimal digits; empty: it has none
 };
 
-// A file that the program had opened for reading, as it was then.
+// A file that the program had opened for reading, as it was when it was opened.
 struct InputFile {
   std::string path;  // absolute
   uint64_t size = 0;
   int64_t modified_ns = 0;  // since 1970
-  uint64_t checksum = 0;    // XXH3 64 of its bytes, where has_checksum
+  uint64_t checksum = 0;    // XXH3 64 of its bytes, if has_checksum
   bool has_checksum = false;
 };
 
@@ -114,16 +114,15 @@ struct ProgramIdentity {
   std::vector<std::string> arguments;  // with argv[0]
   std::string folder;                  // working directory
   std::string device;                  // name of the GPU
-  uint32_t driver_version = 0;         // as cuDriverGetVersion gives it
-  // The devices that it used and the ones before them; empty: not known, as in manifests of earlier
-  // releases.
+  uint32_t driver_version = 0;         // of cuDriverGetVersion
+  // The devices that it used, and all devices before them; empty: not known (earlier releases).
   std::vector<SavedDevice> devices;
-  uint32_t device_count = 0;  // how many it saw; 0: not known
+  uint32_t device_count = 0;  // number of devices that it saw; 0: not known
   std::vector<SavedLibrary> libraries;
   std::vector<InputFile> inputs;
 };
 
-// The values that one thread of the program had read from the world outside before the cut
+// The values of clocks, random sources and the like that one thread had read before the cut
 // (interpose/nondeterminism/value_log.h). The schema describes the bytes.
 struct SavedReading {
   std::string thread;
@@ -132,20 +131,19 @@ struct SavedReading {
   std::string bytes;
 };
 
-// How the program's calls fared that could write while zones of this checkpoint had still to be
-// saved.
+// Counts of calls that could write while zones of this checkpoint had still to be saved.
 struct CallCounts {
-  uint64_t launches_free = 0;     // of kernels and graphs: went ahead at once
-  uint64_t launches_waited = 0;   // their stream waited for zones to be copied, or the host did
-  uint64_t launches_guessed = 0;  // of all: what they write was guessed (speculation)
-  uint64_t launches_opaque = 0;   // of all: could write anything, and waited for all zones
-  uint64_t others_free = 0;       // copies, sets, frees
+  uint64_t launches_free = 0;     // launches of kernels and graphs that did not wait
+  uint64_t launches_waited = 0;   // launches for which a stream or the host waited for copies
+  uint64_t launches_guessed = 0;  // of these two: with a guessed write set (speculation)
+  uint64_t launches_opaque = 0;   // of these two: with an unknown write set; waited for all zones
+  uint64_t others_free = 0;       // copies, sets and frees that did not wait
   uint64_t others_waited = 0;
   bool operator==(const CallCounts&) const = default;
 };
 
-// How long the program waited after the cut, for what had still to be saved; nanoseconds. Streams
-// by the device's clock, each wait of each stream; the host by its own.
+// Times in nanoseconds for which the program waited after the cut for zones to be saved: waits of
+// streams by the device's clock, summed over all streams; waits of the host by its own clock.
 struct Waits {
   uint64_t calls_ns = 0;    // the host, in calls that had to wait for a buffer or for the end
   uint64_t frees_ns = 0;    // the host, for copies that a free, an unload or other ranks need
@@ -155,7 +153,7 @@ struct Waits {
 };
 
 inline constexpr uint32_t kMostAncestors = 1024;
-// Most bytes of a block, decompressed: reading one of its extents takes as much memory.
+// The most bytes of a decompressed block: reading one of its extents takes as much memory.
 inline constexpr uint64_t kMostBlockBytes = 64U << 20;
 
 struct Manifest {
@@ -164,13 +162,13 @@ struct Manifest {
   uint32_t rank = 0;
   uint32_t ranks = 1;
   std::string run;  // random identifier of the process that wrote it
-  // Random number that the ranks of an MPI run have in common: parts of different runs can have the
-  // same epoch, and are no checkpoint together. 0: one process, or of an earlier release.
+  // Random number that all ranks of an MPI run share. Parts of different runs can have the same
+  // epoch, and do not form a checkpoint together. 0: one process, or an earlier release.
   uint64_t job_run = 0;
   std::string host;
   std::string library_version;
   int64_t cut_unix_ns = 0;  // wall clock at the cut
-  uint64_t stall_ns = 0;    // how long the program was held: the cut and `waits`
+  uint64_t stall_ns = 0;    // time for which the program was held: the cut and `waits`
   uint64_t zone_bytes = 0;
   uint64_t calls = 0;     // hooked calls that the program had made at the cut
   uint64_t launches = 0;  // kernel launches among them
@@ -179,52 +177,51 @@ struct Manifest {
   std::vector<Extent> extents;
   std::vector<SegmentRef> segments;
   std::vector<JournalPart> journal;
-  // Epoch of the checkpoint of this job and rank that holds the bytes which no extent here holds;
-  // 0: none, this one is full.
+  // Epoch of the checkpoint of this job and rank that holds all bytes without an extent here; 0:
+  // this checkpoint is full.
   uint64_t parent = 0;
-  uint64_t parent_checksum = 0;  // of its manifest's body; the checkpoint's writer fills it in
-  // How many ancestors it had when it was committed, at most kMostAncestors; since then one may
-  // have been merged, and what was behind that one is none any more.
+  uint64_t parent_checksum = 0;  // of the body of its manifest; set by the checkpoint's writer
+  // Number of ancestors when it was committed, at most kMostAncestors. It may have fewer now, if an
+  // ancestor was merged since then.
   uint32_t chain = 0;
   // For a checkpoint that was merged into a full one: checksum of the body of the manifest that it
-  // replaces, by which its earlier children know it; else 0.
+  // replaces, which earlier children name; else 0.
   uint64_t replaces = 0;
   CallCounts meanwhile;
-  // All 0 of one that held the program to its end, and of those of earlier releases, which counted
-  // waits for buffers alone.
+  // All 0 if the checkpoint held the program until its end, and in earlier releases, which counted
+  // only waits for buffers.
   Waits waits;
   std::vector<SavedReading> readings;
-  // Bytes that were saved by way of the memory of another device of the process.
+  // Bytes that were saved through the memory of another device of the process.
   uint64_t peer_bytes = 0;
-  // Not 0: the program wrote it by itself and reads it back by itself (docs/history.md); it is no
-  // cut of a whole program. No two writes of a run have the same number. `run` is then the same for
-  // all ranks of a run.
+  // Not 0: the program wrote this checkpoint by itself and reads it back by itself
+  // (docs/history.md); it is no cut of a whole program. The number is unique within a run. `run` is
+  // then the same for all ranks of a run.
   uint64_t program_write = 0;
   bool by_program() const { return program_write != 0; }
-  // Bytes of its own that went from the device straight to a local tier, past host memory.
+  // Bytes of its own extents that went from the device directly to a local tier, past host memory.
   uint64_t direct_bytes = 0;
-  // With GPUSNAP_EVERY=auto: what it had chosen at the cut. A restored run goes on with it.
+  // With GPUSNAP_EVERY=auto: the choice at the cut. A restored run goes on with it.
   plan::ChosenInterval interval;
   // Not 0: it stayed in memory, as the n-th since one went to the store.
   uint64_t since_stored = 0;
 
   uint64_t bytes() const;      // of device memory at the cut
-  uint64_t own_bytes() const;  // of those, in this manifest's own extents
+  uint64_t own_bytes() const;  // bytes of these in this manifest's own extents
 };
 
-// Whether two ranks' parts of one job and epoch can be of one checkpoint.
+// Returns whether two ranks' parts of one job and epoch can be of one checkpoint.
 bool is_of_same_run(const Manifest& one, const Manifest& other);
 
-// With header, version and checksum: the bytes of the file.
+// Returns the bytes of the file, with header, version and checksum.
 std::vector<std::byte> encode(const Manifest& manifest);
 
-// Parses hostile input and checks what can be checked without other files: checksum, version, every
-// index in range, extents inside their ranges and segments, every byte of every range covered at
-// most once and exactly once where no parent can hold it, names without slashes or dot-dot.
-// kDamaged or kNewer otherwise.
+// Parses arbitrary bytes and checks everything that can be checked without other files: checksum,
+// version, every index in range, extents inside their ranges and segments, every byte of every
+// range covered at most once, and exactly once if no parent can hold it, names without slashes or
+// dot-dot. Returns kDamaged or kNewer otherwise.
 Result<Manifest> decode_manifest(std::span<const std::byte> bytes);
-// Decodes a manifest whose extents and segments are still to come: it must have none, and all else
-// is checked.
+// Decodes a manifest that must have no extents and segments yet. Everything else is checked.
 Result<Manifest> decode_manifest_without_extents(std::span<const std::byte> bytes);
 
 }  // namespace gpusnap

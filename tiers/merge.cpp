@@ -1,15 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/merge.h"
 
 #include <algorithm>
 #include <array>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "tiers/chain.h"
+#include "tiers/mutex.h"
 #include "tiers/names.h"
 #include "tiers/no_throw.h"
 #include "tiers/part_reader.h"
@@ -19,7 +19,7 @@ namespace gpusnap {
 
 namespace {
 
-// All ranges of a manifest one after the other, as one line of bytes.
+// All ranges of a manifest one after the other: the line of bytes.
 class Line {
  public:
   explicit Line(const std::vector<SavedRange>& ranges) : ranges_(ranges) {
@@ -52,7 +52,7 @@ class Line {
   uint64_t size_ = 0;
 };
 
-// Some blocks' memory, and how many of them are still being written.
+// The memory of some blocks, and the number of blocks that are still being written.
 struct Window {
   std::vector<std::byte> bytes;
   size_t in_use = 0;
@@ -60,19 +60,19 @@ struct Window {
 
 // State of the writing. After a failure, blocks are in use until all writes have ended.
 struct Progressing {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool failed = false;
+  Mutex mutex;
+  ConditionVariable changed;
+  bool failed GUARDED_BY(mutex) = false;
 
   void fail() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     failed = true;
     changed.notify_all();
   }
 };
 
-// Brings the bytes of a chain into the blocks of a segment store, in the order of the line: what
-// increments have scattered comes together again.
+// Writes the bytes of a chain to blocks of a segment store in the order of the line, so that bytes
+// that increments have scattered lie together again.
 class Rewriter {
  public:
   Rewriter(FileSystem& files, const MergeRequest& request, const std::vector<Manifest>& chain,
@@ -100,7 +100,7 @@ class Rewriter {
     (void)segments_.finish();
   }
 
-  // False when it was stopped.
+  // Returns false if it was stopped.
   Result<bool> run() {
     const uint64_t block = request_.segments.block_bytes;
     const uint64_t step = std::max<uint64_t>(request_.window_bytes / block, 1) * block;
@@ -127,8 +127,10 @@ class Rewriter {
   static constexpr uint32_t kReads = 8;  // the program goes on meanwhile
 
   void wait_for(Window& window) {
-    std::unique_lock lock(progressing_.mutex);
-    progressing_.changed.wait(lock, [&] { return window.in_use == 0 || progressing_.failed; });
+    const MutexLock lock(progressing_.mutex);
+    progressing_.changed.wait(progressing_.mutex, [&]() REQUIRES(progressing_.mutex) {
+      return window.in_use == 0 || progressing_.failed;
+    });
   }
 
   Status fill(Window& window, uint64_t begin, uint64_t end) {
@@ -150,7 +152,7 @@ class Rewriter {
       blocks.push_back(block_of(window, begin, at, block_end));
     }
     {
-      const std::lock_guard lock(progressing_.mutex);
+      const MutexLock lock(progressing_.mutex);
       window.in_use += blocks.size();
     }
     segments_.add(std::move(blocks));
@@ -186,7 +188,7 @@ class Rewriter {
     block.pieces = line_.pieces(begin, end);
     block.bytes = std::span(window.bytes).subspan(begin - window_begin, end - begin);
     block.release = [this, &window](bool) {
-      const std::lock_guard lock(progressing_.mutex);
+      const MutexLock lock(progressing_.mutex);
       --window.in_use;
       progressing_.changed.notify_all();
     };
@@ -219,17 +221,17 @@ class Merge {
 
   Result<bool> run() {
     if (Result<bool> worth = look(); !worth.ok() || !worth.value()) return worth;
-    // The files of a merge that has died are told from those of one that lives by this lock.
+    // The lock tells files of a running merge from those of a killed one.
     const auto lock = files_.lock(request_.job.folder + "/" + merge_lock_name(request_.rank));
     if (lock.status().code() == Code::kBusy) return false;
     if (!lock.ok()) return lock.status();
-    // Meanwhile another one may have merged it.
+    // Another process may have merged it meanwhile.
     if (Result<bool> worth = look(); !worth.ok() || !worth.value()) return worth;
     return rewrite();
   }
 
  private:
-  // Whether there is something to be gained; reads the chain.
+  // Returns whether the merge is worth it. Reads the chain.
   Result<bool> look() {
     chain_.clear();
     Result<StoredManifest> stored = read();
@@ -238,7 +240,7 @@ class Merge {
     replaced_ = stored->checksum;
     chain_.push_back(std::move(stored->manifest));
     if (Status chained = read_chain(files_, request_.job, chain_); !chained.ok()) {
-      // Where it is being pruned its ancestors may have gone before it could be seen.
+      // If the checkpoint is being pruned, its ancestors may be removed already.
       const auto still = read();
       return still.ok() ? chained : still.status();
     }
@@ -278,13 +280,13 @@ class Merge {
     Status published;
     if (done.ok() && done.value()) published = publish(store, pending);
     if (done.ok() && done.value() && published.ok()) return true;
-    // Unless the new segments may be named, also after a crash.
+    // Only if no manifest names the new segments, even after a crash.
     if (pending.take_back()) store.remove();
     if (!published.ok()) return published;
     return done;
   }
 
-  // The new segments' names are none that were there before, nor those of a merge that has died.
+  // The names of the new segments differ from all earlier ones, including those of a killed merge.
   Status choose_run() {
     const Result<std::vector<FolderEntry>> entries = files_.entries(folder_);
     if (!entries.ok()) return entries.status();
@@ -307,7 +309,7 @@ class Merge {
     merged.replaces = replaced_;
     for (SavedRange& range : merged.ranges) range.fresh = false;
     const std::vector<std::byte> bytes = encode(merged);
-    // A manifest that readers would refuse is not written in the first place.
+    // Does not write a manifest that readers would refuse.
     const auto read_back = decode_manifest(bytes);
     if (!read_back.ok()) {
       return {Code::kInvalid, "cannot merge " + folder_ + ": " + read_back.status().message()};
@@ -315,7 +317,7 @@ class Merge {
     if (Status written = pending.write(bytes); !written.ok()) return written;
     // Now the segments' names are durable, too.
     if (Status synced = files_.sync_folder(folder_); !synced.ok()) return synced;
-    // Where it has been pruned meanwhile it does not come back.
+    // Does not bring back a checkpoint that has been pruned meanwhile.
     if (const auto still = read(); !still.ok()) return still.status();
     return pending.replace();
   }

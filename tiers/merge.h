@@ -1,8 +1,9 @@
-// Makes a full checkpoint of an increment, so that a restore reads few ancestors and old ones can
-// go: the bytes of its chain are read and checked, written anew, and the manifest is replaced by
-// one without a parent, at the same epoch. docs/file-format.md, Merging, says why that is safe at
-// any moment: whoever reads finds the old manifest or the new one, and both are right as long as
-// nothing is removed; what is superfluous afterwards goes when the job is pruned.
+// SPDX-License-Identifier: Apache-2.0
+// Turns an increment into a full checkpoint, so that a restore reads few ancestors and old ones can
+// be pruned: it reads and checks the bytes of the chain, writes them anew, and replaces the
+// manifest by one without a parent, at the same epoch. This is safe at any moment
+// (docs/file-format.md, Merging): a reader finds the old or the new manifest, and both are right as
+// long as nothing is removed. Superfluous files are removed when the job is pruned.
 #pragma once
 
 #include <cstdint>
@@ -21,25 +22,26 @@ struct MergeRequest {
   JobPlace job;
   uint64_t epoch = 0;
   uint32_t rank = 0;
-  // The most ancestors that a checkpoint is to have (GPUSNAP_CHAIN). One with half of them or more
-  // is merged: so there is time for it until a full one would have to be taken instead.
+  // The most ancestors of a checkpoint (GPUSNAP_CHAIN). A checkpoint with half of them or more is
+  // merged, so that there is time before a full one would have to be taken instead.
   uint32_t chain_limit = 0;
-  // So is one of which a restore would read more than so many times its memory, as it may be where
-  // blocks are compressed: of these all is read that has a byte which is needed.
+  // A checkpoint is also merged if a restore would read more than this times its memory. That
+  // happens with compressed blocks, which are read as a whole if one byte is needed.
   double most_read = 1.2;
-  // Bytes that are read before they are written, of whole blocks. Memory for it: twice that, and
-  // what SegmentStore and a reader of 8 buffers take.
+  // Bytes, of whole blocks, that are read before they are written. The merge takes memory of twice
+  // this, and what SegmentStore and a reader with 8 buffers take.
   uint64_t window_bytes = 32 << 20;
-  // How the new segments are written.
+  // Options of the new segments.
   SegmentStore::Options segments;
-  // Asked now and then whether it is to end, and may let it wait; may be empty.
+  // Called regularly. Returns whether the merge is to end; may block. May be empty.
   std::function<bool()> stop;
 };
 
 // Merges one rank's part if that is worth it. Returns true if it was merged; false if there was no
-// need, the merge was stopped, or somebody else merges this rank's parts now. The caller need not
-// hold the job's lock, because a merge removes nothing of others. kNotFound if the checkpoint has
-// been pruned meanwhile. After a failure all is as it was, or, if the last sync has failed, merged.
+// need, the merge was stopped, or another process merges this rank's parts now. The caller need not
+// hold the job's lock, because a merge removes no files of others. Returns kNotFound if the
+// checkpoint has been pruned meanwhile. After a failure nothing has changed or, if the last sync
+// failed, the part is merged.
 Result<bool> merge_if_worth(FileSystem& files, const MergeRequest& request,
                             Compression& compression, const Spawn& spawn);
 

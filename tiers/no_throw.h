@@ -1,5 +1,6 @@
-// The tiers report by Status. The one exception that their functions meet is that of memory running
-// out; here it becomes a Status like any other.
+// SPDX-License-Identifier: Apache-2.0
+// The tiers report failures by Status. The only exceptions that their functions meet say that
+// memory has run out. no_throw() turns them into a Status.
 #pragma once
 
 #include <exception>
@@ -10,7 +11,7 @@
 
 namespace gpusnap {
 
-// Runs `work`, which returns a Status or a Result. `what` says what was being done: "list
+// Runs `work`, which returns a Status or a Result. `what` names the action in the message: "list
 // checkpoints".
 template <class Work>
 auto no_throw(const char* what, Work&& work) noexcept -> decltype(work()) {

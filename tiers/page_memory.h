@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole pages, aligned to a page, as direct I/O needs them.
+// Memory in whole pages, aligned to a page, as direct I/O needs it.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct FreePages {
 };
 using PageMemory = std::unique_ptr<std::byte, FreePages>;
 
-// At least `bytes`, and at least one page.
+// Allocates at least `bytes` bytes, and at least one page.
 inline Result<PageMemory> allocate_pages(uint64_t bytes) {
   const uint64_t pages = bytes == 0 ? 1 : (bytes + kPageBytes - 1) / kPageBytes;
   PageMemory memory(static_cast<std::byte*>(std::aligned_alloc(kPageBytes, pages * kPageBytes)));

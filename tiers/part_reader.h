@@ -1,8 +1,9 @@
-// Reads much of what segments hold: large reads, many on their way at a time; what has arrived is
-// decompressed and checked by several threads while the caller uses what was checked before.
+// SPDX-License-Identifier: Apache-2.0
+// Reads large amounts of segments with large concurrent reads. Several threads decompress and check
+// bytes that have arrived while the caller uses bytes that were checked before.
 //
-// Parts of extents that lie close together in a file are read at once, the extents of a block in
-// any case. A part is only handed out when its checksum is right.
+// Parts of extents that lie close together in a file are read at once; so are all extents of a
+// block. A part is handed out only if its checksum is right.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +25,15 @@
 namespace gpusnap {
 
 struct PartReaderOptions {
-  uint32_t threads = 2;  // that check and decompress; where none can be had, the caller does
-  uint32_t reads = 16;   // on their way or not taken yet; each has a buffer
-  // Reads and takes all that can be read, also after a unit that cannot be; the result is the first
-  // failure all the same. For files whose bytes move elsewhere meanwhile.
+  uint32_t threads = 2;  // that check and decompress; the caller does it if none can be started
+  uint32_t reads = 16;   // in flight or not taken yet; each has a buffer
+  // Also reads and takes units after one that cannot be read; the result is the first failure. For
+  // files whose bytes move while they are read.
   bool reads_all_it_can = false;
   Spawn spawn;
 };
 
-// Buffers of 4 MiB, made when they are needed. Used by one thread.
+// Buffers of 4 MiB, allocated on demand. Used by one thread.
 class PlainReadBuffers final : public ReadBuffers {
  public:
   explicit PlainReadBuffers(uint32_t most) : most_(most) {}
@@ -53,23 +54,23 @@ class PlainReadBuffers final : public ReadBuffers {
   std::vector<std::byte*> free_;
 };
 
-// Returns the reads for these pieces, which lie in the extents of `chain`; the pieces of an extent
-// are neighbours, as place_extents() gives them. All arguments outlive the units. `most`: bytes of
-// a unit that is no block.
+// Returns the reads for these pieces, which lie in the extents of `chain`. The pieces of an extent
+// are neighbours, as in the result of place_extents(). All arguments outlive the units. `most`: the
+// most bytes of a unit that is no block.
 ReadUnits units_of(const JobPlace& job, std::span<const Manifest> chain,
                    std::span<const PlacedExtent> pieces, uint64_t most, const LocalChunks* near);
 
-// Hands out the bytes of each of the pieces once. The pieces lie in the extents of `chain`; those
-// of an extent are neighbours, as place_extents() gives them. Bytes that `near` has are read from
-// there; if they are not right, from the segment. The caller's thread calls `take`, once for all of
-// a range that was read at once, in any order, and not after a failure. The result is the failure:
-// for wrong bytes, the first in the order of the pieces.
+// Hands out the bytes of each piece once. The pieces lie in the extents of `chain`; those of an
+// extent are neighbours, as in the result of place_extents(). Bytes that `near` has are read from
+// there or, if they are wrong, from the segment. The caller's thread calls `take`, once for all
+// bytes of a range that were read at once, in any order, and not after a failure. Returns the
+// failure: for wrong bytes, the first in the order of the pieces.
 Status read_pieces(FileSystem& files, const JobPlace& job, std::span<const Manifest> chain,
                    std::span<const PlacedExtent> pieces, const PartReaderOptions& options,
                    ReadBuffers& buffers, const TakePieces& take, LocalChunks* near = nullptr);
 
-// Reads all of a segment and checks its extents, and that there is nothing between them. `advance`
-// is called by the caller's thread with the bytes that were read since.
+// Reads a whole segment and checks its extents, and that all bytes between them are zeros. The
+// caller's thread calls `advance` with the number of bytes read since the last call.
 Status check_segment(FileSystem& files, const JobPlace& job, const Manifest& manifest,
                      uint32_t segment, const PartReaderOptions& options, ReadBuffers& buffers,
                      const std::function<void(uint64_t bytes)>& advance);

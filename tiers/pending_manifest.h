@@ -1,5 +1,6 @@
-// A manifest on its way into its folder: under a temporary name first, so that its own never stands
-// for a part of it.
+// SPDX-License-Identifier: Apache-2.0
+// Writes a manifest into its folder: under a temporary name first, so that a file with the final
+// name is always complete.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +16,18 @@ namespace gpusnap {
 // Used by one thread at a time.
 class PendingManifest {
  public:
-  // `run`: tells its temporary name from those of others.
+  // `run`: makes the temporary name unique.
   PendingManifest(FileSystem& files, std::string folder, uint32_t rank, const std::string& run);
 
-  // Writes and syncs it.
+  // Writes and syncs the file under the temporary name.
   Status write(std::span<const std::byte> bytes);
-  // Gives it its name, durably; fails where there is one already.
+  // Renames it to the final name, durably. Fails if a file with that name exists.
   Status publish();
-  // As publish(), in place of the one that is there.
+  // As publish(), but replaces an existing file.
   Status replace();
 
-  // After a failure at any step: whether it is certain that the name does not stand for it, also
-  // after a crash.
+  // Undoes a failed step. Returns whether it is certain that no file with the final name is this
+  // one, even after a crash.
   bool take_back();
 
  private:

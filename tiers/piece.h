@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The smallest thing that a snapshot says of its bytes: where they lay.
 #pragma once
 
@@ -14,7 +15,17 @@ struct Piece {
   uint64_t size = 0;    // bytes
 };
 
-// Neighbours become one, or scattered zones would make a manifest large.
+// Returns whether the pieces describe `bytes` bytes, one piece after the other. No piece is empty.
+inline bool are_bytes_of(std::span<const Piece> pieces, uint64_t bytes) {
+  uint64_t left = bytes;
+  for (const Piece& piece : pieces) {
+    if (piece.size == 0 || piece.size > left) return false;
+    left -= piece.size;
+  }
+  return left == 0 && bytes != 0;
+}
+
+// Joins neighbouring pieces. Without that, scattered zones would make a manifest large.
 inline std::vector<Piece> merged(std::span<const Piece> pieces) {
   std::vector<Piece> all;
   all.reserve(pieces.size());

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -6,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
@@ -15,6 +15,7 @@
 #include "tiers/io/folder_names.h"
 #include "tiers/io/posix_bulk_file.h"
 #include "tiers/io/system_call.h"
+#include "tiers/mutex.h"
 #include "tiers/no_throw.h"
 
 namespace gpusnap {
@@ -109,8 +110,8 @@ class PosixReadableFile final : public ReadableFile {
 // file is opened at all, and taking and letting go happen one at a time.
 struct HeldLocks {
   using Id = std::pair<dev_t, ino_t>;
-  std::mutex mutex;
-  std::set<Id> held;
+  Mutex mutex;
+  std::set<Id> held GUARDED_BY(mutex);
 };
 
 HeldLocks& held_locks() {
@@ -124,7 +125,7 @@ class PosixFileLock final : public FileLock {
   PosixFileLock(const PosixFileLock&) = delete;
   PosixFileLock& operator=(const PosixFileLock&) = delete;
   ~PosixFileLock() override {
-    std::lock_guard lock(held_locks().mutex);
+    const MutexLock lock(held_locks().mutex);
     held_locks().held.erase(id_);
     file_.reset();
   }
@@ -155,7 +156,7 @@ bool has_name(const std::string& path, const struct stat& about) {
 
 Result<std::unique_ptr<FileLock>> lock_file(const std::string& path) {
   HeldLocks& locks = held_locks();
-  std::lock_guard one_at_a_time(locks.mutex);
+  const MutexLock one_at_a_time(locks.mutex);
   struct stat about {};
   if (::stat(path.c_str(), &about) == 0 && locks.held.count({about.st_dev, about.st_ino}) > 0) {
     return busy(path);

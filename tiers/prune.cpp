@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/prune.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ class Pruner {
       : files_(files), request_(request), items_(items) {}
 
   Status run() {
-    // First: journals of a run that begins later are not among them.
+    // Before anything else, so that the list has no journals of a run that begins later.
     const Result<std::vector<FolderEntry>> files = files_.entries(request_.job_folder);
     Result<std::vector<ListedCheckpoint>> listed =
         list_job(files_, request_.job_folder, request_.job_folder_name);
@@ -28,7 +29,7 @@ class Pruner {
       return checkpoint.info.state == CheckpointState::kComplete;
     });
     const bool any_complete = newest != listed->end();
-    // There is no successor to anything.
+    // Nothing has a successor.
     if (!any_complete && !request_.left_since_unix_ns) return {};
     const uint64_t newest_epoch = any_complete ? newest->info.epoch : 0;
     const bool all_unnamed =
@@ -36,7 +37,7 @@ class Pruner {
     std::vector<const ListedCheckpoint*> staying;
     uint32_t kept = 0;
     for (const ListedCheckpoint& checkpoint : listed.value()) {
-      // Before the next one's turn, which is older and may be its ancestor.
+      // Before the next one, which is older and may be its ancestor.
       const bool superfluous = is_superfluous(checkpoint.info, newest_epoch, kept);
       if (superfluous && !is_ancestor(checkpoint.info) && make_durable(staying) &&
           remove(checkpoint.info)) {
@@ -76,7 +77,7 @@ class Pruner {
   bool is_left(const FolderEntry& entry) const {
     return request_.left_since_unix_ns && entry.modified_unix_ns <= *request_.left_since_unix_ns;
   }
-  // Nobody is writing it.
+  // Returns whether no process writes the checkpoint.
   bool is_left(const CheckpointInfo& info) {
     if (!request_.left_since_unix_ns || info.time_unix_ns > *request_.left_since_unix_ns) {
       return false;
@@ -90,8 +91,8 @@ class Pruner {
                        [this](const FolderEntry& entry) { return is_left(entry); });
   }
 
-  // Returns whether a checkpoint that stays needs this one. A manifest that cannot be read may name
-  // any.
+  // Returns whether a remaining checkpoint needs this one. A manifest that cannot be read may name
+  // any checkpoint.
   bool is_ancestor(const CheckpointInfo& info) const {
     return any_unread_ || parents_.count(info.epoch) > 0;
   }
@@ -115,8 +116,8 @@ class Pruner {
     return request_.job_folder + "/" + epoch_folder(info.epoch);
   }
 
-  // Makes the staying checkpoints durable: a process that committed or merged one may have died
-  // before the manifest's name was durable. Files that it makes superfluous go only after that.
+  // Makes the remaining checkpoints durable: a process that committed or merged one may have died
+  // before the manifest's name was durable. Superfluous files are removed only after that.
   bool make_durable(const std::vector<const ListedCheckpoint*>& staying) {
     for (; durable_ < staying.size() && !request_.dry_run; ++durable_) {
       if (staying[durable_]->info.state != CheckpointState::kComplete) continue;
@@ -128,7 +129,7 @@ class Pruner {
     return true;
   }
 
-  // Adds to `item`; true when all that match are gone.
+  // Adds removed files to `item`. Returns true if all matching files are removed.
   template <class F>
   bool remove_where(const std::string& folder, const std::vector<FolderEntry>& entries,
                     PrunedItem& item, F matches) {
@@ -151,7 +152,7 @@ class Pruner {
     if (items_ != nullptr && item.files > 0) items_->push_back(std::move(item));
   }
 
-  // Whether no manifest of it is left, for good.
+  // Returns whether all its manifests are removed, durably.
   bool remove(const CheckpointInfo& info) {
     const std::string folder = folder_of(info);
     const Result<std::vector<FolderEntry>> entries = files_.entries(folder);
@@ -171,14 +172,14 @@ class Pruner {
     const bool empty = remove_where(folder, entries.value(), item, [](const FolderEntry& entry) {
       return rank_of_part_file(entry.name).has_value();
     });
-    // Files that are not ours keep the folder.
+    // Fails if the folder has foreign files.
     if (empty && !request_.dry_run) (void)files_.remove_folder(folder);
     tell(std::move(item));
     return true;
   }
 
-  // Removes files that a merge has made superfluous, or that a merge that died has left. All ranks
-  // have committed, so nobody else writes here.
+  // Removes files that a merge has made superfluous, or that a killed merge has left. All ranks
+  // have committed, so no other process writes here.
   void remove_unnamed(const CheckpointInfo& info) {
     if (info.state != CheckpointState::kComplete) return;
     std::set<uint32_t> ranks;
@@ -198,14 +199,14 @@ class Pruner {
       if (!lock.ok()) return note(lock.status());
       no_merge = std::move(lock.value());
     }
-    // Again: a merge may have ended meanwhile.
+    // Reads the manifest again: a merge may have ended meanwhile.
     Result<StoredManifest> now =
         read_manifest(files_, request_.job_folder, request_.job_folder_name, info.epoch, rank);
     if (!now.ok()) return;
     CheckpointInfo part = info;
     part.ranks.clear();
     part.ranks.push_back(std::move(now->manifest));
-    // Nothing that the manifest as it was names goes before this one is durable.
+    // Files that the earlier manifest names stay until this one is durable.
     if (!request_.dry_run) {
       if (Status synced = files_.sync_folder(folder_of(info)); !synced.ok()) {
         return note(std::move(synced));
@@ -241,7 +242,7 @@ class Pruner {
       PrunedItem item{"journal " + entry.name, 0, 0};
       remove_where(request_.job_folder, {entry}, item, [&](const FolderEntry& journal) {
         if (!is_journal_name(journal.name) || needed_.count(journal.name) > 0) return false;
-        // Nobody knows yet which journals a checkpoint that is on its way needs.
+        // It is not known yet which journals a checkpoint in flight needs.
         return all_unnamed || released_.count(journal.name) > 0 ||
                (is_left(journal) && !any_on_its_way_);
       });
@@ -253,9 +254,9 @@ class Pruner {
   const PruneRequest& request_;
   std::vector<PrunedItem>* const items_;
   std::set<std::string> needed_;    // journal parts that a remaining manifest names
-  std::set<std::string> released_;  // and those that only removed ones named, perhaps
+  std::set<std::string> released_;  // journal parts that removed manifests named
   std::set<uint64_t> parents_;      // epochs that a remaining manifest names
-  size_t durable_ = 0;              // of those that stay, so many are for sure
+  size_t durable_ = 0;              // number of remaining checkpoints known to be durable
   bool any_unread_ = false;
   bool any_on_its_way_ = false;
   Status status_;

@@ -8,7 +8,7 @@
 namespace gpusnap {
 
 Result<SegmentStore::Place> SegmentFiles::take(uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (open_.empty() || open_.back()->next(bytes) + bytes > most_) {
     if (Status opened = open(); !opened.ok()) return opened;
   }
@@ -16,7 +16,7 @@ Result<SegmentStore::Place> SegmentFiles::take(uint64_t bytes) {
 }
 
 Status SegmentFiles::finish() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (size_t i = 0; i < open_.size(); ++i) {
     if (Status synced = open_[i]->file().sync(); !synced.ok()) return synced;
     refs_[i].size = open_[i]->end();
@@ -28,7 +28,7 @@ Status SegmentFiles::finish() {
 Status SegmentFiles::sync() {
   std::vector<std::shared_ptr<PlacedFile>> open;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     open = open_;
   }
   for (const auto& file : open) {
@@ -38,7 +38,7 @@ Status SegmentFiles::sync() {
 }
 
 void SegmentFiles::remove() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   open_.clear();
   for (const SegmentRef& ref : refs_) (void)files_.remove(folder_ + "/" + ref.file);
   refs_.clear();

@@ -4,13 +4,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tiers/file_system.h"
 #include "tiers/manifest.h"
+#include "tiers/mutex.h"
 #include "tiers/segment_store.h"
 #include "tiers/status.h"
 
@@ -29,26 +29,27 @@ class SegmentFiles {
 
   Result<SegmentStore::Place> take(uint64_t bytes);
 
-  // Makes all durable. Nothing is on its way any more.
+  // Makes all segments durable. No write is in flight any more.
   Status finish();
 
   Status sync();
 
   void remove();
 
-  const std::vector<SegmentRef>& refs() const { return refs_; }
+  // After finish(): does not change any more.
+  const std::vector<SegmentRef>& refs() const NO_THREAD_SAFETY_ANALYSIS { return refs_; }
 
  private:
-  Status open();
+  Status open() REQUIRES(mutex_);
 
   FileSystem& files_;
   const std::string folder_;
   const SegmentStore::Identity identity_;
   const uint64_t most_;
   const uint32_t first_;
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<PlacedFile>> open_;
-  std::vector<SegmentRef> refs_;
+  Mutex mutex_;
+  std::vector<std::shared_ptr<PlacedFile>> open_ GUARDED_BY(mutex_);
+  std::vector<SegmentRef> refs_ GUARDED_BY(mutex_);
 };
 
 }  // namespace gpusnap

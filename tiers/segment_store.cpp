@@ -3,16 +3,15 @@
 
 #include <algorithm>
 #include <array>
-#include <condition_variable>
 #include <iterator>
 #include <list>
-#include <mutex>
 #include <utility>
 
 #include "tiers/block_extents.h"
 #include "tiers/checksum.h"
 #include "tiers/compression/sample.h"
 #include "tiers/format.h"
+#include "tiers/mutex.h"
 #include "tiers/no_throw.h"
 #include "tiers/segment_files.h"
 
@@ -23,16 +22,6 @@ void release(SegmentStore::Block& block, bool stored) {
   if (block.release) block.release(stored);
   block = {};
 }
-
-}  // namespace
-
-uint64_t SegmentStore::StoredBlock::stored() const {
-  const Extent& last = extents.back();
-  if (last.form != Form::kStored) return last.block_stored;
-  return last.segment_offset + last.size - offset();
-}
-
-namespace {
 
 class Writer final : public SegmentStore {
  public:
@@ -54,50 +43,51 @@ class Writer final : public SegmentStore {
   }
 
   Status start() {
-    std::unique_lock lock(mutex_);
-    return start_worker(lock);
+    const MutexLock lock(mutex_);
+    return start_worker();
   }
 
   void add(std::vector<Block> blocks) noexcept override {
     std::list<Queued> queued;
-    // All of them, or none when there is no memory.
+    // All of them, or none if memory has run out.
     const Status listed = no_throw("queue blocks", [&] {
       queued.resize(blocks.size());
       auto to = queued.begin();
       for (Block& block : blocks) (to++)->block = std::exchange(block, {});
       return Status();
     });
-    std::unique_lock lock(mutex_);
-    if (stopped_ || !listed.ok()) {
-      stop(lock, listed);
-      lock.unlock();
-      for (Block& block : blocks) release(block, false);
-      for (Queued& each : queued) release(each.block, false);
-      return;
+    {
+      const MutexLock lock(mutex_);
+      if (!stopped_ && listed.ok()) {
+        queue_.splice(queue_.end(), queued);
+        // Running workers go on, so a worker that cannot be started is no failure.
+        for (size_t i = 0; i < blocks.size() && wants_worker(); ++i) {
+          if (!start_worker().ok()) break;
+        }
+        work_.notify_all();
+        return;
+      }
+      stop(listed);
     }
-    queue_.splice(queue_.end(), queued);
-    // The workers that are there go on, so a worker that cannot be started is no failure.
-    for (size_t i = 0; i < blocks.size() && wants_worker(); ++i) {
-      if (!start_worker(lock).ok()) break;
-    }
-    work_.notify_all();
+    for (Block& block : blocks) release(block, false);
+    for (Queued& each : queued) release(each.block, false);
   }
 
   Status finish() noexcept override {
     if (Status ended = end(); !ended.ok()) return ended;
     Status synced = no_throw("sync segments", [&] { return segments_.finish(); });
-    std::unique_lock lock(mutex_);
-    stop(lock, std::move(synced));
+    const MutexLock lock(mutex_);
+    stop(std::move(synced));
     return status_;
   }
 
   void abandon() noexcept override {
-    std::unique_lock lock(mutex_);
-    stop(lock, {Code::kInvalid, "the checkpoint was abandoned"});
+    const MutexLock lock(mutex_);
+    stop({Code::kInvalid, "the checkpoint was abandoned"});
   }
 
   Status status() const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return status_;
   }
 
@@ -122,47 +112,53 @@ class Writer final : public SegmentStore {
   const std::vector<SegmentRef>& segments() const override { return segments_.refs(); }
 
  private:
-  // Lies in a list, which moves it without an allocation that can fail.
+  // Kept in a list, which moves it without an allocation that can fail.
   struct Queued {
     Block block;
-    bool decided = false;                 // how it is stored
-    std::shared_ptr<ChunkCourse> course;  // null: as it is
+    bool decided = false;                 // whether it is compressed
+    std::shared_ptr<ChunkCourse> course;  // null: it is not
   };
   struct Worker {
     std::unique_ptr<Compressor> compressor;
     std::unique_ptr<Sampler> sampler;
     Join join;
   };
-  // Written, and not noted for good yet.
+  // A block that is written and not logged yet.
   struct Written {
     StoredBlock block;
     PlacedFile* file = nullptr;
     std::function<void(bool)> release;
-    Block again;  // without chunk and release: where it goes to a chunk
+    Block again;  // for a block of a chunk: the block without chunk and release
   };
-  // A block as it goes to its file.
+  // The form in which a block goes to its file.
   struct Stored {
     Form form = Form::kStored;
     std::span<const std::byte> bytes;
-    std::byte* buffer = nullptr;  // that they are in, where they are compressed
+    std::byte* buffer = nullptr;  // that holds them, if they are compressed
   };
 
-  bool wants_worker() const { return queue_.size() > idle_ && running_ < options_.workers; }
+  bool wants_worker() const REQUIRES(mutex_) {
+    return queue_.size() > idle_ && running_ < options_.workers;
+  }
 
-  // Lets the lock go meanwhile.
-  Status start_worker(std::unique_lock<std::mutex>& lock) {
+  // Releases the lock meanwhile.
+  Status start_worker() REQUIRES(mutex_) {
     Worker& worker = workers_[running_++];
-    lock.unlock();
-    Status started = no_throw("start a worker", [&]() -> Status {
-      if (Status ready = equip(worker); !ready.ok()) return ready;
-      Result<Join> thread = start_thread(spawn_, "checkpoint", [this, &worker] { work(worker); });
-      if (!thread.ok()) return thread.status();
-      worker.join = std::move(thread.value());
-      return {};
-    });
-    lock.lock();
+    Status started;
+    {
+      const Unlocked unlocked(mutex_);
+      started = no_throw("start a worker", [&] { return start_thread_of(worker); });
+    }
     if (!started.ok()) --running_;
     return started;
+  }
+
+  Status start_thread_of(Worker& worker) {
+    if (Status ready = equip(worker); !ready.ok()) return ready;
+    Result<Join> thread = start_thread(spawn_, "checkpoint", [this, &worker] { work(worker); });
+    if (!thread.ok()) return thread.status();
+    worker.join = std::move(thread.value());
+    return {};
   }
 
   Status equip(Worker& worker) {
@@ -177,43 +173,49 @@ class Writer final : public SegmentStore {
   }
 
   void work(Worker& worker) noexcept {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     for (;;) {
       ++idle_;
-      work_.wait(lock, [&] { return !queue_.empty() || wants_log() || is_over(); });
+      work_.wait(mutex_,
+                 [&]() REQUIRES(mutex_) { return !queue_.empty() || wants_log() || is_over(); });
       --idle_;
       if (wants_log()) {
-        log(lock);
+        log_written();
         continue;
       }
       if (queue_.empty()) return;
       if (!queue_.front().decided) {
-        decide(lock, worker);
+        decide(worker);
         continue;
       }
       Queued next = std::move(queue_.front());
       queue_.pop_front();
-      lock.unlock();
-      const Status stored = no_throw("store a block", [&] { return store(worker, next); });
-      // Unless it is on its way.
-      release(next.block, false);
-      lock.lock();
-      if (!stored.ok()) stop(lock, stored);
+      Status stored;
+      {
+        const Unlocked unlocked(mutex_);
+        stored = no_throw("store a block", [&] { return store(worker, next); });
+        // Does nothing if its write is in flight.
+        release(next.block, false);
+      }
+      if (!stored.ok()) stop(stored);
     }
   }
 
-  // With the lock held, as the next two. Blocks are not logged before their file has its header.
-  bool wants_log() const { return !logging_ && std::ranges::any_of(written_blocks_, is_ready); }
+  // Blocks are not logged before their file has its header.
+  bool wants_log() const REQUIRES(mutex_) {
+    return !logging_ && std::ranges::any_of(written_blocks_, is_ready);
+  }
   static bool is_ready(const Written& written) { return written.file->has_header(); }
-  bool is_over() const {
+  bool is_over() const REQUIRES(mutex_) {
     return stopped_ ||
            (finished_ && deciding_ == 0 && on_way_ == 0 && written_blocks_.empty() && !logging_);
   }
 
-  // Lets the lock go meanwhile.
-  void log(std::unique_lock<std::mutex>& lock) {
+  // Releases the lock meanwhile.
+  void log_written() REQUIRES(mutex_) {
     std::vector<Written> ready;
     Status logged = no_throw("note where blocks lie", [&] {
+      mutex_.assert_held();
       const auto first = std::stable_partition(written_blocks_.begin(), written_blocks_.end(),
                                                [](const Written& w) { return !is_ready(w); });
       ready.assign(std::move_iterator(first), std::move_iterator(written_blocks_.end()));
@@ -221,12 +223,13 @@ class Writer final : public SegmentStore {
       return Status();
     });
     logging_ = true;
-    lock.unlock();
-    if (logged.ok()) logged = no_throw("note where blocks lie", [&] { return log(ready); });
-    for (Written& written : ready) written.release(logged.ok());
-    lock.lock();
+    {
+      const Unlocked unlocked(mutex_);
+      if (logged.ok()) logged = no_throw("note where blocks lie", [&] { return log(ready); });
+      for (Written& written : ready) written.release(logged.ok());
+    }
     logging_ = false;
-    if (!logged.ok()) stop(lock, logged);
+    if (!logged.ok()) stop(logged);
     work_.notify_all();
     written_.notify_all();
   }
@@ -238,7 +241,7 @@ class Writer final : public SegmentStore {
     if (options_.log) {
       if (Status logged = options_.log(blocks); !logged.ok()) return logged;
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (StoredBlock& block : blocks) {
       if (!block.in_chunk) std::ranges::move(block.extents, std::back_inserter(extents_));
     }
@@ -280,21 +283,26 @@ class Writer final : public SegmentStore {
     return {};
   }
 
-  // Its chunk does not take it: its bytes are where they were, and go to a segment.
+  // The chunk did not take the block: its bytes are where they were, and go to a segment.
   Status divert(Written& written, const Status& why) {
     fail_chunk(*written.file, why);
     Block block = std::exchange(written.again, {});
     block.release = std::exchange(written.release, nullptr);
-    std::unique_lock lock(mutex_);
-    Status queued = stopped_ ? status_ : no_throw("queue a block", [&] {
-      queue_.emplace_back().block = std::move(block);
-      return Status();
-    });
-    lock.unlock();
-    // There is a worker: what is on its way keeps it.
+    Status queued = put_back(block);
+    // A worker is there: the write in flight keeps it.
     work_.notify_one();
     if (!queued.ok()) release(block, false);
     return queued;
+  }
+
+  Status put_back(Block& block) {
+    const MutexLock lock(mutex_);
+    if (stopped_) return status_;
+    return no_throw("queue a block", [&] {
+      mutex_.assert_held();
+      queue_.emplace_back().block = std::move(block);
+      return Status();
+    });
   }
 
   void fail_chunk(PlacedFile& chunk, const Status& why) {
@@ -311,19 +319,19 @@ class Writer final : public SegmentStore {
     if (!file.begin_header()) return;
     write(file, 0, file.header(), false, [this, &file, is_chunk](const Status& status) {
       if (!status.ok() && !is_chunk) return status;
-      // The log alone finds blocks in a chunk: without its header no more than the chunk fails.
+      // Only the log finds blocks in a chunk: without a header only the chunk fails.
       if (!status.ok()) fail_chunk(file, status);
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       file.header_written();
       work_.notify_all();
       return Status();
     });
   }
 
-  // A worker notes it for good.
+  // Lets a worker log the block.
   Status note_written(Written& written, const Status& status) {
     Status noted = !status.ok() ? status : no_throw("store a block", [&] {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       written_blocks_.push_back(std::move(written));
       return Status();
     });
@@ -336,17 +344,10 @@ class Writer final : public SegmentStore {
   }
 
   Status check(const Block& block) const {
-    uint64_t bytes = 0;
-    for (const Piece& piece : block.pieces) {
-      if (piece.size == 0 || piece.size > block.bytes.size() - bytes) return wrong_pieces();
-      bytes += piece.size;
+    if (!are_bytes_of(block.pieces, block.bytes.size())) {
+      return {Code::kInvalid, "cannot write a checkpoint: the pieces are not the slot's bytes"};
     }
-    if (bytes != block.bytes.size() || block.pieces.empty()) return wrong_pieces();
     return block.check ? block.check(block.bytes) : Status();
-  }
-
-  static Status wrong_pieces() {
-    return {Code::kInvalid, "cannot write a checkpoint: the pieces are not the slot's bytes"};
   }
 
   Result<Stored> pack(Worker& worker, const Block& block, ChunkCourse* course) {
@@ -370,18 +371,30 @@ class Writer final : public SegmentStore {
   }
 
   // Decides for the first block in the queue and for the undecided ones after it, a chunk's at
-  // most. Lets the lock go meanwhile; until it is done, nobody else has these blocks.
-  void decide(std::unique_lock<std::mutex>& lock, Worker& worker) noexcept {
+  // most. Releases the lock meanwhile; until it is done, no other thread has these blocks.
+  void decide(Worker& worker) noexcept REQUIRES(mutex_) {
     std::list<Queued> group;
-    // As long as nothing is known of the store, each block is decided by itself.
+    // While the store's throughput is not known, one block at a time.
     const size_t most = compression_.rate.share() > 0 ? blocks_per_chunk() : 1;
     auto end = queue_.begin();
     for (size_t i = 0; i < most && end != queue_.end() && !end->decided; ++i) ++end;
     group.splice(group.begin(), queue_, queue_.begin(), end);
     ++deciding_;
-    lock.unlock();
+    {
+      const Unlocked unlocked(mutex_);
+      decide_for(group, worker);
+    }
+    --deciding_;
+    if (!stopped_) queue_.splice(queue_.begin(), group);
+    work_.notify_all();
+    if (group.empty()) return;
+    const Unlocked unlocked(mutex_);
+    for (Queued& each : group) release(each.block, false);
+  }
+
+  void decide_for(std::list<Queued>& group, Worker& worker) noexcept {
     std::shared_ptr<ChunkCourse> course;
-    // Without a decision they are stored as they are, which is right, too.
+    // Without a decision they are stored uncompressed, which is right, too.
     (void)no_throw("sample blocks", [&] {
       course = course_of(worker, group);
       return Status();
@@ -390,17 +403,9 @@ class Writer final : public SegmentStore {
       each.course = course;
       each.decided = true;
     }
-    lock.lock();
-    --deciding_;
-    if (!stopped_) queue_.splice(queue_.begin(), group);
-    work_.notify_all();
-    if (group.empty()) return;
-    lock.unlock();
-    for (Queued& each : group) release(each.block, false);
-    lock.lock();
   }
 
-  // Null: they are stored as they are.
+  // Null: the blocks are stored uncompressed.
   std::shared_ptr<ChunkCourse> course_of(Worker& worker, const std::list<Queued>& group) {
     const Situation chunk = situation_of(group);
     if (!compression_.policy.wants_sample(chunk)) return nullptr;
@@ -414,7 +419,7 @@ class Writer final : public SegmentStore {
     return std::make_shared<ChunkCourse>(compression_.policy, chunk, decision);
   }
 
-  // A block that comes alone is taken for one of a chunk that comes block by block, all like it.
+  // A single block counts as one of a chunk that comes block by block, with equal blocks.
   Situation situation_of(const std::list<Queued>& group) {
     uint64_t bytes = 0;
     for (const Queued& each : group) bytes += each.block.bytes.size();
@@ -444,13 +449,13 @@ class Writer final : public SegmentStore {
   }
 
   // `then` is called when the bytes are not needed any more, without a lock held; a failure that it
-  // returns fails all. `is_flush`: whether it says how fast the store is. A write on its way holds
-  // no part in the file: closing a file waits for its writes.
+  // returns fails the store. `is_flush`: the write measures the throughput of the store. A write in
+  // flight does not own the file: closing a file waits for its writes.
   void write(PlacedFile& file, uint64_t offset, std::span<const std::byte> bytes, bool is_flush,
              std::function<Status(const Status&)> then) {
     {
-      std::unique_lock lock(mutex_);
-      written_.wait(lock, [&] { return on_way_ < options_.writes; });
+      const MutexLock lock(mutex_);
+      written_.wait(mutex_, [&]() REQUIRES(mutex_) { return on_way_ < options_.writes; });
       ++on_way_;
       if (is_flush && ++flushes_on_way_ == 1) compression_.rate.enter();
     }
@@ -460,25 +465,26 @@ class Writer final : public SegmentStore {
                        then = std::move(then)](const Status& status) mutable {
                         if (is_flush) compression_.rate.ended(bytes, status.ok());
                         const Status whole = then(status);
-                        then = nullptr;  // what it holds goes while the file is there for sure
-                        std::unique_lock lock(mutex_);
-                        if (!whole.ok()) stop(lock, whole);
+                        then = nullptr;  // destroys its captures while the file still exists
+                        const MutexLock lock(mutex_);
+                        if (!whole.ok()) stop(whole);
                         --on_way_;
                         if (is_flush && --flushes_on_way_ == 0) compression_.rate.leave();
-                        // Under the lock: whoever waits for the last one may destroy all of this.
+                        // Under the lock: a waiter for the last write may destroy the store.
                         work_.notify_all();
                         written_.notify_all();
                       });
   }
 
-  // Null when all has failed meanwhile.
+  // Null if the store has failed meanwhile.
   std::byte* take_buffer() {
-    std::unique_lock lock(mutex_);
-    written_.wait(lock, [&] { return buffers_out_ < options_.writes || stopped_; });
+    const MutexLock lock(mutex_);
+    written_.wait(mutex_,
+                  [&]() REQUIRES(mutex_) { return buffers_out_ < options_.writes || stopped_; });
     if (stopped_) return nullptr;
     ++buffers_out_;
     if (spare_.empty()) {
-      // Not touched before it is used.
+      // Not initialised.
       buffers_.emplace_back(new std::byte[options_.block_bytes]);
       return buffers_.back().get();
     }
@@ -489,14 +495,14 @@ class Writer final : public SegmentStore {
 
   void give_back(std::byte* buffer) {
     if (buffer == nullptr) return;
-    const std::lock_guard lock(mutex_);
-    spare_.push_back(buffer);  // there is room: it came from there
+    const MutexLock lock(mutex_);
+    spare_.push_back(buffer);  // within its reserved capacity
     --buffers_out_;
     written_.notify_all();
   }
 
-  // Releases waiting blocks at once. Lets the lock go meanwhile.
-  void stop(std::unique_lock<std::mutex>& lock, Status status) noexcept {
+  // Releases waiting blocks at once. Releases the lock meanwhile.
+  void stop(Status status) noexcept REQUIRES(mutex_) {
     if (stopped_ || status.ok()) return;
     stopped_ = true;
     status_ = std::move(status);
@@ -505,33 +511,32 @@ class Writer final : public SegmentStore {
     while (!queue_.empty()) {
       Block block = std::move(queue_.front().block);
       queue_.pop_front();
-      lock.unlock();
+      const Unlocked unlocked(mutex_);
       release(block, false);
-      lock.lock();
     }
     const Status why = status_;
-    lock.unlock();
+    const Unlocked unlocked(mutex_);
     if (options_.on_failure) options_.on_failure(why);
-    lock.lock();
   }
 
-  // No more blocks, and nothing is on its way any more.
+  // Ends the blocks and waits until no write is in flight.
   Status end() noexcept {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       finished_ = true;
       work_.notify_all();
     }
     for (Worker& worker : workers_) {
       if (worker.join) std::exchange(worker.join, {})();
     }
-    std::unique_lock lock(mutex_);
-    written_.wait(lock, [&] { return on_way_ == 0; });
-    // After a failure: these are noted nowhere.
+    const MutexLock lock(mutex_);
+    written_.wait(mutex_, [&]() REQUIRES(mutex_) { return on_way_ == 0; });
+    // After a failure these blocks are not logged.
     std::vector<Written> left = std::exchange(written_blocks_, {});
-    lock.unlock();
-    for (Written& written : left) written.release(false);
-    lock.lock();
+    {
+      const Unlocked unlocked(mutex_);
+      for (Written& written : left) written.release(false);
+    }
     return status_;
   }
 
@@ -540,28 +545,34 @@ class Writer final : public SegmentStore {
   const Spawn spawn_;
   SegmentFiles segments_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable work_;     // for a worker
-  std::condition_variable written_;  // a write has ended, a buffer is free
-  std::list<Queued> queue_;
-  std::vector<Worker> workers_;
-  uint32_t running_ = 0;
-  uint32_t idle_ = 0;
-  uint32_t deciding_ = 0;  // workers that hold a group
-  std::vector<std::unique_ptr<std::byte[]>> buffers_;
-  std::vector<std::byte*> spare_;
-  uint32_t buffers_out_ = 0;
-  uint32_t on_way_ = 0;                  // writes
-  uint32_t flushes_on_way_ = 0;          // of those, to segments
-  std::vector<Written> written_blocks_;  // and not noted yet
-  bool logging_ = false;                 // somebody is
-  std::vector<Extent> extents_;
-  bool finished_ = false;  // no more blocks
-  bool stopped_ = false;   // something failed
-  Status status_;          // the first failure
+  mutable Mutex mutex_;
+  ConditionVariable work_;     // for a worker
+  ConditionVariable written_;  // a write has ended, a buffer is free
+  std::list<Queued> queue_ GUARDED_BY(mutex_);
+  std::vector<Worker> workers_;  // the vector itself does not change
+  uint32_t running_ GUARDED_BY(mutex_) = 0;
+  uint32_t idle_ GUARDED_BY(mutex_) = 0;
+  uint32_t deciding_ GUARDED_BY(mutex_) = 0;  // workers that hold a group
+  std::vector<std::unique_ptr<std::byte[]>> buffers_ GUARDED_BY(mutex_);
+  std::vector<std::byte*> spare_ GUARDED_BY(mutex_);
+  uint32_t buffers_out_ GUARDED_BY(mutex_) = 0;
+  uint32_t on_way_ GUARDED_BY(mutex_) = 0;                  // writes
+  uint32_t flushes_on_way_ GUARDED_BY(mutex_) = 0;          // of those, to segments
+  std::vector<Written> written_blocks_ GUARDED_BY(mutex_);  // not logged yet
+  bool logging_ GUARDED_BY(mutex_) = false;                 // a worker logs blocks
+  std::vector<Extent> extents_;               // under the lock until finish() has returned
+  bool finished_ GUARDED_BY(mutex_) = false;  // no more blocks
+  bool stopped_ GUARDED_BY(mutex_) = false;   // after a failure
+  Status status_ GUARDED_BY(mutex_);          // the first failure
 };
 
 }  // namespace
+
+uint64_t SegmentStore::StoredBlock::stored() const {
+  const Extent& last = extents.back();
+  if (last.form != Form::kStored) return last.block_stored;
+  return last.segment_offset + last.size - offset();
+}
 
 Result<std::unique_ptr<SegmentStore>> SegmentStore::start(
     FileSystem& files, const std::string& folder, const Identity& identity, const Options& options,

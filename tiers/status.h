@@ -1,4 +1,5 @@
-// How everything in tiers/ reports failure: one value type, no exceptions.
+// SPDX-License-Identifier: Apache-2.0
+// The way in which all of tiers/ reports failures: one value type, no exceptions.
 #pragma once
 
 #include <optional>
@@ -9,22 +10,22 @@ namespace gpusnap {
 
 enum class Code {
   kOk,
-  kNotFound,     // nothing of that name is there
-  kDamaged,      // it is there and its bytes are wrong
+  kNotFound,     // there is nothing of that name
+  kDamaged,      // it exists, and its bytes are wrong
   kNewer,        // written by a later version of the format
   kNoSpace,      // ENOSPC, EDQUOT
   kPermission,   // EACCES, EPERM, EROFS
   kIo,           // any other failure of the system
-  kBusy,         // somebody else holds it
-  kInvalid,      // the caller's or the user's input makes no sense
-  kUnsupported,  // we know what it is and do not do it
+  kBusy,         // another thread, process or node holds it
+  kInvalid,      // the input of the caller or user is not valid
+  kUnsupported,  // known, but not implemented or not available
   kTorn,         // saved bytes are not those of the cut
 };
 
 class [[nodiscard]] Status {
  public:
   Status() = default;  // ok
-  // `message` is one line for a user: what failed, on what, why, and where it helps what to do.
+  // `message`: one line for a user that says what failed, on what, why, and if useful what to do.
   Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
 
   bool ok() const { return code_ == Code::kOk; }
@@ -41,7 +42,7 @@ inline Status damaged(std::string what) {
   return {Code::kDamaged, std::move(what)};
 }
 
-// A value, or the status that says why there is none.
+// A value, or the status that says why there is no value.
 template <class T>
 class [[nodiscard]] Result {
  public:

@@ -1,15 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/store.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <set>
 
 #include "tiers/chain.h"
 #include "tiers/checksum.h"
 #include "tiers/listing.h"
 #include "tiers/manifest_file.h"
+#include "tiers/mutex.h"
 #include "tiers/names.h"
 #include "tiers/no_throw.h"
 #include "tiers/part_reader.h"
@@ -21,14 +22,14 @@ namespace gpusnap {
 
 namespace {
 
-// The segment that was read from last stays open. Thread-safe.
+// Keeps the segment open that was read last. Thread-safe.
 class OpenSegment {
  public:
   Result<std::shared_ptr<ReadableFile>> get(FileSystem& files, const std::string& epoch_folder,
                                             const std::string& job, const Manifest& manifest,
                                             uint32_t segment) {
     const std::string path = epoch_folder + "/" + manifest.segments[segment].file;
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (path_ == path && file_) return file_;
     Result<std::unique_ptr<ReadableFile>> file =
         open_segment(files, epoch_folder, job, manifest, segment);
@@ -39,9 +40,9 @@ class OpenSegment {
   }
 
  private:
-  std::mutex mutex_;
-  std::string path_;
-  std::shared_ptr<ReadableFile> file_;
+  Mutex mutex_;
+  std::string path_ GUARDED_BY(mutex_);
+  std::shared_ptr<ReadableFile> file_ GUARDED_BY(mutex_);
 };
 
 struct CheckpointId {
@@ -209,7 +210,7 @@ class FolderStore final : public Store {
   Status verify_listed(const CheckpointInfo& checkpoint, const Progress& progress,
                        VerifyRound& round, bool& vanished) {
     const std::string job = job_folder(checkpoint.job);
-    // Afresh: the caller's may be old.
+    // Lists again: the caller's listing may be old.
     const Result<std::vector<ListedCheckpoint>> listed =
         list_job(files_, job, sanitise_job(checkpoint.job));
     if (!listed.ok()) return listed.status();
@@ -273,7 +274,7 @@ class FolderStore final : public Store {
     const auto file =
         segment_.get(files_, folder, sanitise_job(checkpoint.job), manifest, extent.segment);
     if (!file.ok()) return file.status();
-    std::lock_guard lock(reader_mutex_);
+    const MutexLock lock(reader_mutex_);
     return reader_.read(*file.value(), folder + "/" + manifest.segments[extent.segment].file,
                         extent, bytes);
   }
@@ -346,11 +347,11 @@ class FolderStore final : public Store {
   const std::string folder_;
   const Spawn spawn_;
   OpenSegment segment_;
-  std::mutex reader_mutex_;
-  ExtentReader reader_;
+  Mutex reader_mutex_;
+  ExtentReader reader_ GUARDED_BY(reader_mutex_);
 };
 
-// Programs change their folder; the store stays where it was.
+// A program may change its working directory; the store's path must not depend on it.
 std::string absolute(const std::string& path) {
   std::error_code error;
   std::filesystem::path full = std::filesystem::absolute(path, error);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The store: checkpoints of jobs in a folder that may be shared by many nodes and jobs. Here it is
 // read, verified and pruned; the backend writes (tiers/backend).
 //

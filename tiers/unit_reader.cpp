@@ -15,9 +15,9 @@
 namespace gpusnap {
 
 namespace {
-// On their way while reading ahead: enough for a device, and little beside what the program reads.
+// Reads in flight while reading ahead: enough for a device, and few beside the program's own reads.
 constexpr size_t kAheadReads = 4;
-// So often a reader that has nothing to do looks whether others want its buffers.
+// The interval at which an idle reader checks whether others want its buffers.
 constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
 }  // namespace
 
@@ -34,19 +34,19 @@ UnitReader::UnitReader(FileSystem& files, const JobPlace& job, const PartReaderO
       from_store_(units_.size()),
       own_checker_(job_.folder_name) {
   std::iota(to_read_.begin(), to_read_.end(), size_t{0});
-  // Noting an arrival must not fail: there is room from the start.
+  // Reserved, so that recording an arrival cannot fail.
   arrived_.reserve(options.reads);
   checked_.reserve(options.reads);
 }
 
 UnitReader::~UnitReader() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ended_ = true;
     arrived_changed_.notify_all();
   }
   for (const Join& join : threads_) join();
-  // These wait for what is on its way.
+  // The destructors of the files wait for reads in flight.
   copies_.clear();
   ahead_files_.reset();
   segments_.clear();
@@ -58,7 +58,7 @@ UnitReader::~UnitReader() {
 
 // ---- reading
 
-// With all that it needs; null where no buffer is free.
+// Prepares the unit of that number with all that it needs. Null: no buffer is free.
 Result<std::unique_ptr<UnitReader::Part>> UnitReader::prepare(size_t number, bool wait) {
   const ReadUnit& unit = units_[number];
   std::unique_ptr<Part> part = spare_part();
@@ -159,8 +159,8 @@ void UnitReader::read(Part* part) {
   uint64_t from = unit.begin;
   std::span<std::byte> to = part->raw;
   if (part->source == Source::kCopy) {
-    // Whole pages may begin before what the copy has, and end behind it: in its header, and not at
-    // all.
+    // A unit of whole pages may begin before the bytes of the copy, within its header, and end
+    // after them, where the file has nothing.
     const uint64_t end = std::min(unit.end, unit.copy->base + unit.copy->bytes);
     file = copies_.at(unit.copy).file.get();
     from = kSegmentHeaderBytes + unit.begin - unit.copy->base;
@@ -176,9 +176,9 @@ void UnitReader::read(Part* part) {
 }
 
 void UnitReader::arrive(Part* part) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   arrived_.emplace_back(part);
-  // Under the lock: then all of this may go.
+  // Under the lock: after it the reader may be destroyed.
   arrived_changed_.notify_one();
   checked_changed_.notify_one();
 }
@@ -191,31 +191,33 @@ void UnitReader::start_thread_if_needed() {
 
 void UnitReader::work() {
   UnitChecker checker(job_.folder_name);
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
-    arrived_changed_.wait(lock, [this] { return ended_ || !arrived_.empty(); });
+    arrived_changed_.wait(mutex_,
+                          [this]() REQUIRES(mutex_) { return ended_ || !arrived_.empty(); });
     if (arrived_.empty()) return;
-    check_one(lock, checker);
+    check_one(checker);
   }
 }
 
-// Lets the lock go meanwhile.
-void UnitReader::check_one(std::unique_lock<std::mutex>& lock, UnitChecker& checker) {
+// Releases the lock meanwhile.
+void UnitReader::check_one(UnitChecker& checker) {
   std::unique_ptr<Part> part = std::move(arrived_.front());
   arrived_.erase(arrived_.begin());
-  lock.unlock();
-  if (part->status.ok()) {
-    const ReadUnit& unit = *part->unit;
-    part->status = checker.check(segments_[unit.segment], unit, part->raw, part->plain);
+  {
+    const Unlocked unlocked(mutex_);
+    if (part->status.ok()) {
+      const ReadUnit& unit = *part->unit;
+      part->status = checker.check(segments_[unit.segment], unit, part->raw, part->plain);
+    }
   }
-  lock.lock();
   checked_.push_back(std::move(part));
   checked_changed_.notify_one();
 }
 
-// Where there is no thread, this one checks. Null: nothing has arrived.
-std::unique_ptr<UnitReader::Part> UnitReader::take_checked(std::unique_lock<std::mutex>& lock) {
-  if (checked_.empty() && threads_.empty() && !arrived_.empty()) check_one(lock, own_checker_);
+// Checks in this thread if there is no other. Null: nothing has arrived.
+std::unique_ptr<UnitReader::Part> UnitReader::take_checked() {
+  if (checked_.empty() && threads_.empty() && !arrived_.empty()) check_one(own_checker_);
   if (checked_.empty()) return nullptr;
   std::unique_ptr<Part> part = std::move(checked_.front());
   checked_.erase(checked_.begin());
@@ -223,34 +225,34 @@ std::unique_ptr<UnitReader::Part> UnitReader::take_checked(std::unique_lock<std:
 }
 
 std::unique_ptr<UnitReader::Part> UnitReader::wait_checked() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
-    if (std::unique_ptr<Part> part = take_checked(lock)) return part;
-    checked_changed_.wait(lock);
+    if (std::unique_ptr<Part> part = take_checked()) return part;
+    checked_changed_.wait(mutex_);
   }
 }
 
-// Null also where reading ahead is to stop.
+// Also returns null if reading ahead is to stop.
 std::unique_ptr<UnitReader::Part> UnitReader::wait_checked_briefly() {
-  std::unique_lock lock(mutex_);
-  const auto may_go_on = [this] {
+  const MutexLock lock(mutex_);
+  const auto may_go_on = [this]() REQUIRES(mutex_) {
     return stopped_ || !checked_.empty() || (threads_.empty() && !arrived_.empty());
   };
-  (void)checked_changed_.wait_for(lock, kBetweenLooks, may_go_on);
-  return stopped_ ? nullptr : take_checked(lock);
+  (void)checked_changed_.wait_for(mutex_, kBetweenLooks, may_go_on);
+  return stopped_ ? nullptr : take_checked();
 }
 
 // ---- reading ahead
 
 void UnitReader::stop_ahead() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stopped_ = true;
   checked_changed_.notify_all();
 }
 
 void UnitReader::read_ahead(const MakeAheadFiles& make_files) {
   const auto is_stopped = [this] {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return stopped_;
   };
   make_files_ = make_files;
@@ -268,7 +270,7 @@ AheadPlan::Unit UnitReader::describe(const ReadUnit& unit) const {
   return {unit.raw_bytes(), unit.plain_bytes() <= buffers_.bytes(), unit.copy != nullptr};
 }
 
-// False: nothing can be begun now.
+// Returns false if no read can be begun now.
 bool UnitReader::begin_ahead() {
   using enum AheadPlan::Goal;
   if (to_read_.empty() || under_way_ >= kAheadReads) return false;
@@ -331,7 +333,7 @@ void UnitReader::move(std::unique_ptr<Part> part) {
   moving->goal->file->write(moving->goal->offset, moving->raw,
                             [this, moving](const Status& status) {
                               moving->moved = status;
-                              const std::lock_guard lock(mutex_);
+                              const MutexLock lock(mutex_);
                               checked_.emplace_back(moving);
                               checked_changed_.notify_one();
                             });
@@ -348,7 +350,7 @@ void UnitReader::hold(std::unique_ptr<Part> part) {
   held_[number] = std::move(part);
 }
 
-// Small units are put together, or each would have a buffer for itself.
+// Puts small units together, so that not each takes a whole buffer.
 void UnitReader::share_buffer(Part& part) {
   constexpr size_t kAlignment = 256;
   const size_t bytes = (part.plain.size() + kAlignment - 1) / kAlignment * kAlignment;
@@ -370,7 +372,7 @@ void UnitReader::share_buffer(Part& part) {
   part.shared = filling_;
 }
 
-// The last units first: they are needed last.
+// Gives back the last units first: they are needed last.
 void UnitReader::give_back_held() {
   while (!held_.empty() && plan_->gives_back(buffers_.spare())) {
     filling_.reset();
@@ -417,7 +419,7 @@ Status UnitReader::run(const TakePieces& take, const std::function<void(uint64_t
   return failure_;
 }
 
-// Null: nothing is on its way.
+// Null: nothing is in flight.
 std::unique_ptr<UnitReader::Part> UnitReader::next_part() {
   if (!held_.empty()) {
     std::unique_ptr<Part> part = std::move(held_.begin()->second);
@@ -435,7 +437,7 @@ void UnitReader::fail(size_t number, Status status) {
   failed_at_ = number;
 }
 
-// False where it has to wait for a buffer.
+// Returns false if it has to wait for a buffer.
 bool UnitReader::begin_next() {
   const size_t number = to_read_.front();
   Result<std::unique_ptr<Part>> ready = prepare(number, under_way_ == 0 && held_.empty());
@@ -469,17 +471,17 @@ void UnitReader::use(Part& part, const TakePieces& take,
   }
 }
 
-// The bytes from elsewhere are not right: the unit is read from where it belongs.
+// The bytes from a copy are wrong: reads the unit from its segment.
 void UnitReader::allowed(const Part& part) {
-  // Where bytes move on one by one, the others of the same file are right.
+  // If bytes of a file move one by one, its other bytes are right.
   const bool is_all_wrong = part.source == Source::kCopy && !options_.reads_all_it_can;
   if (is_all_wrong) copies_.at(part.unit->copy).is_wrong = true;
   if (near_ != nullptr) near_->counts.passed_over += part.unit->bytes;
   from_store_[part.number] = true;
 }
 
-// The pieces of an item and of those behind it as far as they are of the same range, neighbours as
-// one: who takes them has as little to do as there can be. The first item behind these.
+// Gathers the pieces of an item and of those after it that are of the same range, and joins
+// neighbours, so that the taker has fewer pieces. Returns the index of the first item after these.
 size_t UnitReader::gather(const ReadUnit& unit, size_t next) {
   gathered_.clear();
   const uint32_t range = unit.items[next].pieces.front().range;
@@ -507,7 +509,7 @@ void UnitReader::give_back(Part& part) {
   part.own.reset();
 }
 
-// It is not read any more. A file of which nothing is read, and not the next unit, is closed.
+// The read has ended. Closes its file if no other unit, nor the next one, is read from it.
 void UnitReader::close_idle(const Part& part) {
   const ReadUnit* const next = to_read_.empty() ? nullptr : &units_[to_read_.front()];
   if (part.source == Source::kStore) {

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Has units read, checked and taken, several at a time. Reading may begin before anybody can take
-// them (read_ahead()): then the first ones wait in buffers, checked, and the next ones on a local
-// device.
+// Reads, checks and hands out units, several at a time. Reading may begin before the caller can
+// take units (read_ahead()): then the first ones wait in buffers, checked, and the next ones on a
+// local device.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -23,6 +21,7 @@
 #include "tiers/file_system.h"
 #include "tiers/local_chunks.h"
 #include "tiers/manifest_file.h"
+#include "tiers/mutex.h"
 #include "tiers/page_memory.h"
 #include "tiers/part_reader.h"
 #include "tiers/read_unit.h"
@@ -32,32 +31,33 @@
 
 namespace gpusnap {
 
-// Makes the files for what memory does not hold. Null: there are none.
+// Makes the files for units that memory does not hold. Null: there are none.
 using MakeAheadFiles = std::function<std::unique_ptr<AheadFiles>()>;
 
-// One thread at a time, but for stop_ahead().
+// Used by one thread at a time, except for stop_ahead().
 class UnitReader {
  public:
-  // All arguments outlive it, and so does all that `units` point to. `near` counts the bytes that
+  // All arguments, and everything that `units` point to, outlive it. `near` counts the bytes that
   // are read; null: they are not counted.
   UnitReader(FileSystem& files, const JobPlace& job, const PartReaderOptions& options,
              ReadBuffers& buffers, ReadUnits units, LocalChunks* near);
   UnitReader(const UnitReader&) = delete;
   UnitReader& operator=(const UnitReader&) = delete;
-  // Waits for what is on its way.
+  // Waits for reads in flight.
   ~UnitReader();
 
-  // Reads as much as the buffers and the files take, until stop_ahead(). Does not fail: what could
-  // not be read, or is not right, is read again by run().
+  // Reads as much as the buffers and the files take, until stop_ahead(). Does not fail: run() reads
+  // units again that could not be read or are wrong.
   void read_ahead(const MakeAheadFiles& make_files);
   void stop_ahead();
 
-  // Each unit once: first those in memory, then those on a local device, then the others in their
-  // order. The first failure, after which nothing is taken any more, unless the options say so.
+  // Hands out each unit once: first those in memory, then those on a local device, then the others
+  // in their order. Returns the first failure, after which no unit is handed out, unless the
+  // options say so.
   Status run(const TakePieces& take, const std::function<void(uint64_t)>& advance);
 
  private:
-  // Where a unit was read.
+  // The place from which a unit was read.
   enum class Source : uint8_t { kStore, kCopy, kAhead };
   // A buffer that several small units share; given back with the last of them.
   struct Shared {
@@ -70,16 +70,16 @@ class UnitReader {
     size_t number = 0;
     std::byte* buffer = nullptr;     // of buffers_, or
     std::shared_ptr<Shared> shared;  // a part of one, or
-    PageMemory own;                  // its own, where it is larger than those
-    PageMemory stored;               // a block as it is in the file
+    PageMemory own;                  // memory of its own, if it is larger than a buffer
+    PageMemory stored;               // the stored bytes of a compressed block
     uint64_t stored_room = 0;        // bytes of `stored`
     std::span<std::byte> raw;
     std::span<std::byte> plain;
     Source source = Source::kStore;
     bool is_ahead = false;                  // begun before it was needed
     Status status;                          // of reading and checking it
-    std::optional<AheadFiles::Place> goal;  // read ahead: where it goes
-    std::optional<Status> moved;            // what came of that
+    std::optional<AheadFiles::Place> goal;  // read ahead: the place that it is moved to
+    std::optional<Status> moved;            // the outcome of moving it
   };
   // A file that copies are read from.
   struct CopyFile {
@@ -102,8 +102,8 @@ class UnitReader {
   std::unique_ptr<Part> spare_part();
   void start_thread_if_needed();
   void work();
-  void check_one(std::unique_lock<std::mutex>& lock, UnitChecker& checker);
-  std::unique_ptr<Part> take_checked(std::unique_lock<std::mutex>& lock);
+  void check_one(UnitChecker& checker) REQUIRES(mutex_);
+  std::unique_ptr<Part> take_checked() REQUIRES(mutex_);
   std::unique_ptr<Part> wait_checked();
   std::unique_ptr<Part> wait_checked_briefly();
 
@@ -134,14 +134,15 @@ class UnitReader {
   std::vector<ReadSegment> segments_;
   const std::vector<ReadUnit> units_;
 
-  // The caller's thread's.
+  // Used by the caller's thread alone.
   std::deque<size_t> to_read_;  // units, the next one first
   size_t under_way_ = 0;
   size_t used_ = 0;  // units
   Status failure_;   // of the unit failed_at_
   size_t failed_at_ = 0;
   bool take_failed_ = false;
-  std::vector<bool> from_store_;  // by unit: although it is elsewhere, too
+  std::vector<bool>
+      from_store_;  // by unit: to be read from the store although it is elsewhere, too
   std::map<const NearChunk*, CopyFile> copies_;
   std::vector<std::unique_ptr<Part>> spare_;
   std::vector<ReadPiece> gathered_;
@@ -154,15 +155,15 @@ class UnitReader {
   std::map<size_t, std::unique_ptr<Part>> held_;  // in memory, by unit
   std::shared_ptr<Shared> filling_;               // takes more small units
   std::map<size_t, AheadFiles::Place> moved_;     // on a local device, by unit
-  std::set<size_t> left_;                         // units that were passed by
+  std::set<size_t> left_;                         // units that were skipped
 
-  std::mutex mutex_;
-  std::condition_variable arrived_changed_;
-  std::condition_variable checked_changed_;
-  std::vector<std::unique_ptr<Part>> arrived_;
-  std::vector<std::unique_ptr<Part>> checked_;
-  bool ended_ = false;
-  bool stopped_ = false;  // reading ahead
+  Mutex mutex_;
+  ConditionVariable arrived_changed_;
+  ConditionVariable checked_changed_;
+  std::vector<std::unique_ptr<Part>> arrived_ GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Part>> checked_ GUARDED_BY(mutex_);
+  bool ended_ GUARDED_BY(mutex_) = false;
+  bool stopped_ GUARDED_BY(mutex_) = false;  // reading ahead
 };
 
 }  // namespace gpusnap

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads every byte of a checkpoint.
 #pragma once
 
@@ -10,7 +11,8 @@
 
 namespace gpusnap {
 
-// `checkpoint` is complete, freshly listed; `ancestors`: the manifests of all of its ranks' ones.
+// `checkpoint`: complete, and just listed. `ancestors`: the manifests of the ancestors of all
+// ranks.
 Status verify_files(FileSystem& files, const std::string& job_folder,
                     const CheckpointInfo& checkpoint, const std::vector<const Manifest*>& ancestors,
                     const Progress& progress, VerifyRound& round, const PartReaderOptions& options);

@@ -15,8 +15,8 @@
 #include "interpose/cuda/cuda_abi.h"
 #include "interpose/cuda/hooks_generated_ids.h"
 #include "interpose/hook/hook.h"
-#include "interpose/services/unlocked.h"
 #include "interpose/session/call_environment.h"
+#include "tiers/unlocked.h"
 
 namespace gpusnap {
 

@@ -7,7 +7,7 @@
 
 #include "interpose/hook/resolve.h"
 #include "interpose/services/private_memory.h"
-#include "interpose/services/unlocked.h"
+#include "tiers/unlocked.h"
 
 namespace gpusnap {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "interpose/record/thread_state.h"
-#include "interpose/services/unlocked.h"
+#include "tiers/unlocked.h"
 
 namespace gpusnap {
 

@@ -6,8 +6,8 @@
 
 #include "interpose/services/fatal.h"
 #include "interpose/services/private_memory.h"
-#include "interpose/services/unlocked.h"
 #include "interpose/threads/thread_path.h"
+#include "tiers/unlocked.h"
 
 namespace gpusnap {
 

@@ -13,9 +13,9 @@
 #include "interpose/replay/divergence.h"
 #include "interpose/replay/replay_output.h"
 #include "interpose/services/fatal.h"
-#include "interpose/services/unlocked.h"
 #include "interpose/threads/thread_name.h"
 #include "interpose/threads/thread_path.h"
+#include "tiers/unlocked.h"
 
 namespace gpusnap {
 

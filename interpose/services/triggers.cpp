@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "interpose/services/log.h"
-#include "interpose/services/unlocked.h"
+#include "tiers/unlocked.h"
 
 namespace gpusnap {
 namespace {

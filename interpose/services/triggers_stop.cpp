@@ -5,7 +5,7 @@
 
 #include "interpose/services/log.h"
 #include "interpose/services/triggers.h"
-#include "interpose/services/unlocked.h"
+#include "tiers/unlocked.h"
 
 namespace gpusnap {
 

@@ -5,8 +5,8 @@
 
 #include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
-#include "interpose/services/unlocked.h"
 #include "interpose/snapshot/checkpointer.h"
+#include "tiers/unlocked.h"
 
 namespace gpusnap {
 

@@ -6,10 +6,10 @@
 #include "interpose/replay/replay_output.h"
 #include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
-#include "interpose/services/unlocked.h"
 #include "interpose/session/session.h"
 #include "interpose/snapshot/checkpointer.h"
 #include "interpose/threads/thread_path.h"
+#include "tiers/unlocked.h"
 
 namespace gpusnap {
 

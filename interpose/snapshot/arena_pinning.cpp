@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "interpose/services/log.h"
-#include "interpose/services/unlocked.h"
+#include "tiers/unlocked.h"
 
 namespace gpusnap {
 

@@ -11,9 +11,9 @@
 #include "interpose/mpi/state.h"
 #include "interpose/services/fatal.h"
 #include "interpose/services/log.h"
-#include "interpose/services/unlocked.h"
 #include "interpose/snapshot/checkpointer.h"
 #include "interpose/snapshot/retirement.h"
+#include "tiers/unlocked.h"
 
 namespace gpusnap {
 

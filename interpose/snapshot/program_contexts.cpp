@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "interpose/services/unlocked.h"
 #include "interpose/snapshot/checkpointer.h"
+#include "tiers/unlocked.h"
 
 namespace gpusnap {
 

@@ -6,8 +6,8 @@
 #include "interpose/nondeterminism/opened_files.h"
 #include "interpose/nondeterminism/value_log.h"
 #include "interpose/services/fatal.h"
-#include "interpose/services/unlocked.h"
 #include "interpose/snapshot/checkpointer.h"
+#include "tiers/unlocked.h"
 
 namespace gpusnap {
 

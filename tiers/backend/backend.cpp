@@ -1,9 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/backend/backend.h"
 
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
@@ -21,6 +21,7 @@
 #include "tiers/backend/post_commit.h"
 #include "tiers/backend/tier_list.h"
 #include "tiers/backend/turns.h"
+#include "tiers/mutex.h"
 #include "tiers/no_throw.h"
 #include "tiers/staging/server.h"
 #include "tiers/store.h"
@@ -42,13 +43,13 @@ struct Stream {
   std::shared_ptr<CheckpointReceiver> part;
   std::shared_ptr<JournalReceiver> journal;
   std::string journal_file;
-  bool ready = false;                           // the part is
-  bool sealed = false;                          //
-  bool ended = false;                           // the journal has
-  bool abandoned = false;                       //
-  bool was_kept = false;                        // it stayed in memory until it came here
-  bool opens_direct = false;                    // a file for its client
-  std::vector<StagingServer::Arrival> waiting;  // until it is ready
+  bool ready = false;  // the part takes slots
+  bool sealed = false;
+  bool ended = false;  // the journal has ended
+  bool abandoned = false;
+  bool was_kept = false;                        // the part stayed in memory until it came here
+  bool opens_direct = false;                    // a file for its client is being made
+  std::vector<StagingServer::Arrival> waiting;  // slots, until the part is ready
 };
 
 class Server final : public Backend {
@@ -68,8 +69,8 @@ class Server final : public Backend {
               {[this](uint32_t slot, bool stored) { release(slot, stored); },
                [this](std::function<void()> then) { post(std::move(then)); }}) {}
 
-  // Where it cannot go on it is as one that was killed: clients see that nobody serves them, and
-  // another backend, where there may be one, finds everything in the area and in the files.
+  // A backend that cannot go on behaves like a killed one: clients see that the area has no server,
+  // and another backend, if there can be one, finds everything in the area and in the files.
   void run() override {
     const Status served = no_throw("serve programs", [this] {
       serve();
@@ -124,7 +125,7 @@ class Server final : public Backend {
     tend_leftovers();
     auto reaped = Clock::now();
     auto busy = reaped;
-    bool rung = false;  // and nothing was found: somebody may have gone
+    bool rung = false;  // although nothing was found: a client may have gone
     while (!stopping_.load(std::memory_order_acquire)) {
       const uint32_t seen = server_.changes();
       const bool any_event = handle_events();
@@ -151,7 +152,7 @@ class Server final : public Backend {
       keep_now_and_then(now);
       if (!is_idle()) busy = now;
       if (is_over(now - busy)) return;
-      // Reaping may have made news: look again before waiting.
+      // Reaping may have caused events: look again before waiting.
       if (reaps) continue;
       server_.wait(seen, soon ? kReapSoon : kLongestWait);
       rung = !some && server_.changes() != seen;
@@ -162,31 +163,31 @@ class Server final : public Backend {
     return at && now >= *at;
   }
 
-  // Flushes are not to slow the programs' own files.
+  // Keeps flushes from slowing the programs' own files.
   void look_at_waits(Clock::time_point now) {
     if (now - looked_at_waits_ < kLookAtWaitsEvery || !flow_.wants_waits()) return;
     looked_at_waits_ = now;
     flow_.waited(server_.threads_waiting_for_devices());
   }
 
-  // For who looks without being a client.
+  // Publishes the counters for observers.
   void tell(Clock::time_point now) {
     if (now - told_ < kTellEvery) return;
     told_ = now;
     memory_.header().report.say(report_of(counters(), *placement_, chunk_bytes_));
   }
 
-  // For the next backend, which knows nothing of the store.
+  // Saves the store's speed for the next backend.
   void keep_flushes() {
     const std::optional<double> rate = placement_->ended_flush_bandwidth();
     const Status kept = no_throw("keep the speed of flushes", [&] {
       return rate ? tiers_->keep_flushes(*rate, flow_.best_flushes()) : Status();
     });
-    // Another one is keeping its own.
+    // kBusy: another backend is saving its own.
     if (!kept.ok() && kept.code() != Code::kBusy) warn(kept);
   }
 
-  // It may be killed before its end.
+  // Saves regularly: the backend may be killed.
   void keep_now_and_then(Clock::time_point now) {
     if (now - kept_ < kKeepEvery || !placement_->has_flushed()) return;
     kept_ = now;
@@ -194,10 +195,10 @@ class Server final : public Backend {
     if (!added.ok()) warn(added);
   }
 
-  // For the loop's thread, by any thread.
+  // Lets the loop's thread call `event`. Any thread.
   void post(Event event) {
     {
-      const std::lock_guard lock(events_mutex_);
+      const MutexLock lock(events_mutex_);
       events_.push_back(std::move(event));
     }
     memory_.header().filled.ring();
@@ -206,7 +207,7 @@ class Server final : public Backend {
   bool handle_events() {
     std::vector<Event> events;
     {
-      const std::lock_guard lock(events_mutex_);
+      const MutexLock lock(events_mutex_);
       events.swap(events_);
     }
     for (const Event& event : events) event();
@@ -218,7 +219,7 @@ class Server final : public Backend {
     before_.resize(kMostStreams);
     for (uint32_t stream = 0; stream < kMostStreams; ++stream) {
       const Owned<StreamState> word = memory_.streams()[stream].word.load();
-      // One that is just being opened still has the number of its former life.
+      // A stream that is being opened still has the number of its former life.
       const bool is_open = word.state == StreamState::kOpen || is_sealed(word.state);
       before_[stream] = {word.life, is_open ? server_.slots(stream) : 0};
     }
@@ -239,7 +240,7 @@ class Server final : public Backend {
            !news.abandoned.empty();
   }
 
-  // A program may have begun and given up many since the last look: one at a time.
+  // One at a time: a program may have begun and abandoned many since the last look.
   void give_up_and_open(const StagingServer::News& news) {
     const Status why(Code::kInvalid, "the checkpoint was abandoned");
     std::set<uint32_t> abandoned(news.abandoned.begin(), news.abandoned.end());
@@ -287,7 +288,7 @@ class Server final : public Backend {
     };
     auto started = JournalReceiver::start(files_, std::move(setting), std::move(actions));
     if (!started.ok()) return started.status();
-    const std::lock_guard lock(streams_mutex_);
+    const MutexLock lock(streams_mutex_);
     Stream& stream = streams_[index];
     stream.life = life;
     stream.journal = std::move(started.value());
@@ -296,7 +297,7 @@ class Server final : public Backend {
     return {};
   }
 
-  // By a journal's thread.
+  // Called by a journal's thread.
   Result<std::vector<std::string>> find_spills(const std::string& journal) {
     auto found = tiers_->spills_of(journal);
     if (!found.ok()) {
@@ -307,7 +308,7 @@ class Server final : public Backend {
     return found;
   }
 
-  // No slot is free: those of journals that wait for the store go to a local tier.
+  // No slot is free: moves slots of journals that wait for the store to a local tier.
   void spill_journals() {
     for (const auto& [index, stream] : streams_) {
       if (!stream.journal || !stream.journal->keeps_slots()) continue;
@@ -352,7 +353,7 @@ class Server final : public Backend {
     }
   }
 
-  // A device may answer another time. Nothing waits for that: the next backend looks, too.
+  // A device may answer another time. Nothing waits for that: the next backend tries again.
   void note_unreadable(const Status& why) {
     if (why.ok()) return;
     if (told_unreadable_.insert(why.message()).second) warn(why);
@@ -381,7 +382,7 @@ class Server final : public Backend {
     }
   }
 
-  // One of a stream that is there.
+  // Returns whether an existing stream has that part.
   bool lives(const LocalTiers::Leftover& leftover) const {
     return std::ranges::any_of(streams_, [&](const auto& entry) {
       if (!entry.second.part) return false;
@@ -425,7 +426,7 @@ class Server final : public Backend {
     return taken;
   }
 
-  // `index`: the stream's, or beyond all streams for one that has none any more.
+  // `index`: of the stream, or at least kMostStreams for a part without a stream.
   Status take_part(uint32_t index, uint32_t life, CheckpointReceiver::Setting setting) {
     const CheckpointText checkpoint = setting.text;
     const std::string job = job_folder(checkpoint);
@@ -458,7 +459,7 @@ class Server final : public Backend {
       turns_.leave(job, checkpoint.rank, checkpoint.epoch);
       return started.status();
     }
-    const std::lock_guard lock(streams_mutex_);
+    const MutexLock lock(streams_mutex_);
     Stream& stream = streams_[index];
     stream.life = life;
     stream.part = std::move(started.value());
@@ -487,7 +488,7 @@ class Server final : public Backend {
     return setting;
   }
 
-  // Null where there is none, or another one by now.
+  // Null if there is no such stream any more.
   Stream* find(uint32_t index, uint32_t life) {
     const auto found = streams_.find(index);
     return found != streams_.end() && found->second.life == life ? &found->second : nullptr;
@@ -525,7 +526,7 @@ class Server final : public Backend {
     release(arrival.slot, false);
   }
 
-  // Clients that want to write chunks directly.
+  // Makes files for clients that write chunks directly.
   void answer_clients() {
     for (auto& [index, stream] : streams_) {
       const bool takes = stream.part && stream.ready && !stream.sealed && !stream.abandoned &&
@@ -593,18 +594,17 @@ class Server final : public Backend {
     if (found->second.part) {
       found->second.abandoned = true;
       found->second.part->fail(why);
-      // The next one may be given up as soon, and the one after it: their threads would be too
-      // many.
+      // Limits the number of threads: later parts may be abandoned as soon as this one.
       if (options_.spawn) found->second.part->wait();
       return;
     }
-    // A journal that its client does not want: what is in the file stays.
+    // The client abandoned the journal: the bytes in the file stay.
     const std::shared_ptr<JournalReceiver> journal = take_out(index).journal;
     server_.end(index, why);
   }
 
   Stream take_out(uint32_t index) {
-    const std::lock_guard lock(streams_mutex_);
+    const MutexLock lock(streams_mutex_);
     Stream stream = std::move(streams_.at(index));
     streams_.erase(index);
     --(stream.part ? checkpoints_ : journals_);
@@ -618,10 +618,10 @@ class Server final : public Backend {
     turns_.leave(job_folder(text), text.rank, text.epoch);
     ++(status.ok() ? committed_ : failed_);
     if (stream.was_kept) --sending_;
-    // Where nobody asks, somebody should know.
+    // Warns if no client will ask for the outcome.
     const bool is_repeated = tells_again(stream, status);
     if (!status.ok() && !stream.abandoned && !has_client(index) && !is_repeated) warn(status);
-    // First: a backend that follows finds slots that belong to nobody.
+    // Before anything else, so that the next backend finds slots without an owner.
     if (index < kMostStreams) server_.end(index, status);
     if (status.ok()) finish_later(text);
     if (stream.part->waits_for_another_try()) try_again_at_ = Clock::now() + options_.try_again;
@@ -629,8 +629,7 @@ class Server final : public Backend {
     for (const auto& arrival : stream.waiting) release(arrival.slot, status.ok());
   }
 
-  // Each try of what a store that fails has left ends in the same way: that is worth one line until
-  // something has been committed.
+  // Whether the failing store was reported since the last commit: further tries fail alike.
   bool tells_again(const Stream& stream, const Status& status) {
     if (status.ok()) told_of_store_ = false;
     const bool fails = stream.part->waits_for_another_try();
@@ -661,7 +660,7 @@ class Server final : public Backend {
     if (!added.ok()) warn(added);
   }
 
-  // Lets checkpoints pass first: the store is theirs as long as any is on its way.
+  // Waits while any checkpoint is in flight: checkpoints use the store first.
   bool ends_merging() const {
     constexpr auto kBetweenLooks = std::chrono::milliseconds(5);
     const auto ends = [this] { return stopping_.load() || draining_.load(); };
@@ -675,7 +674,7 @@ class Server final : public Backend {
     stream->ended = true;
     if (status.ok()) return;
     {
-      const std::lock_guard lock(streams_mutex_);
+      const MutexLock lock(streams_mutex_);
       failed_journals_[index] = {life, status};
     }
     const Stream failed = take_out(index);
@@ -724,14 +723,14 @@ class Server final : public Backend {
   }
 
   std::shared_ptr<JournalReceiver> find_journal(const ManifestText::Journal& named) {
-    const std::lock_guard lock(streams_mutex_);
+    const MutexLock lock(streams_mutex_);
     const auto found = streams_.find(named.stream);
     const bool is_it = found != streams_.end() && found->second.life == named.life;
     return is_it ? found->second.journal : nullptr;
   }
 
   Status failure_of(const ManifestText::Journal& named) {
-    const std::lock_guard lock(streams_mutex_);
+    const MutexLock lock(streams_mutex_);
     const auto found = failed_journals_.find(named.stream);
     const bool is_it = found != failed_journals_.end() && found->second.first == named.life;
     return is_it ? found->second.second : Status();
@@ -777,10 +776,10 @@ class Server final : public Backend {
     return options_.idle.count() > 0 && idle >= options_.idle && server_.close();
   }
 
-  // Reports streams that end meanwhile, and leaves all others as they are.
+  // Reports streams that end meanwhile, and leaves all others to the next backend.
   void leave_all() {
     keeper_.leave();
-    // Parts first: that their journals leave is no failure of theirs.
+    // Parts leave before their journals, so that a journal that leaves does not fail its part.
     for (const auto& [index, stream] : streams_) {
       if (stream.part) stream.part->leave();
     }
@@ -810,13 +809,14 @@ class Server final : public Backend {
   ChunkFlow flow_;
   Turns turns_;
   std::map<std::string, std::shared_ptr<Compression>> compressions_;  // by setting
-  std::vector<std::pair<uint32_t, uint64_t>> before_;  // life, slots; until the first look
+  std::vector<std::pair<uint32_t, uint64_t>>
+      before_;  // by stream: life, slots; until the first look
 
   uint32_t next_leftover_ = kMostStreams;           // the number of the next part without a stream
-  std::optional<Clock::time_point> try_again_at_;   // the backend stays until then
-  std::optional<Clock::time_point> look_again_at_;  // it does not
+  std::optional<Clock::time_point> try_again_at_;   // keeps the backend running
+  std::optional<Clock::time_point> look_again_at_;  // does not keep it running
   std::set<std::string> told_unreadable_;
-  bool told_of_store_ = false;  // that it fails what is whole on local tiers
+  bool told_of_store_ = false;  // the user knows that the store fails parts on local tiers
 
   Growth growth_{memory_,
                  {options_.spawn, options_.growth, options_.forerunners, options_.growth_bytes,
@@ -832,18 +832,18 @@ class Server final : public Backend {
   std::atomic<uint64_t> committed_{0};
   std::atomic<uint64_t> failed_{0};
 
-  std::mutex events_mutex_;
-  std::vector<Event> events_;
+  Mutex events_mutex_;
+  std::vector<Event> events_ GUARDED_BY(events_mutex_);
 
   Background background_{options_.spawn};
 
-  std::mutex streams_mutex_;  // changed by the loop's thread only, with the lock held
+  Mutex streams_mutex_;  // the loop's thread changes streams_ with it, and reads them without
   std::map<uint32_t, Stream> streams_;
-  // The last one that has failed of each stream: its life, and why.
-  std::map<uint32_t, std::pair<uint32_t, Status>> failed_journals_;
+  // The last failed journal of each stream: its life, and the reason.
+  std::map<uint32_t, std::pair<uint32_t, Status>> failed_journals_ GUARDED_BY(streams_mutex_);
 
-  size_t sending_ = 0;  // parts that stayed in memory, on their way now
-  // Last: a thread of it uses what is above.
+  size_t sending_ = 0;  // parts that stayed in memory and are in flight now
+  // The last member: its thread uses the others.
   Keeper keeper_{
       server_,
       memory_,
@@ -864,7 +864,7 @@ Result<std::unique_ptr<Backend>> Backend::make(FileSystem& files, StagingMemory&
   return no_throw("start the backend", [&]() -> Result<std::unique_ptr<Backend>> {
     const uint64_t slots = memory.slots().size();
     const uint64_t slot_bytes = memory.bytes(0).size();
-    // At most a quarter of the pool, so that some are filled while others are written.
+    // At most a quarter of the pool, so that some chunks are filled while others are written.
     const uint64_t chunk_slots =
         std::clamp<uint64_t>(options.chunk_bytes / slot_bytes, 1, std::max<uint64_t>(slots / 4, 1));
     const auto warn = [&](const std::string& line) {
@@ -877,7 +877,7 @@ Result<std::unique_ptr<Backend>> Backend::make(FileSystem& files, StagingMemory&
     const std::optional<FlushRecord>& earlier = local->earlier_flushes();
     auto placement = Placement::make(
         all_tiers(*local, slots, chunk_slots, options.cache_bytes / slot_bytes),
-        // As long as nothing is known of the store, only the cache is faster for sure.
+        // While the store's speed is unknown, only the cache is certainly faster.
         {policy, earlier ? earlier->bytes_per_second : memory_rate(*local) / 2, 16});
     if (!placement.ok()) return placement.status();
     return std::unique_ptr<Backend>(

@@ -1,11 +1,13 @@
-// The backend: takes what clients hand over in a staging area and makes checkpoints and journals of
-// it, whether they live or not. In a process of its own (gpusnapd) or on a thread of the program.
+// SPDX-License-Identifier: Apache-2.0
+// The backend: takes the slots that clients hand over in a staging area and makes checkpoints and
+// journals of them, even after a client has died. It runs in a process of its own (gpusnapd) or on
+// a thread of the program.
 //
 //   StagingServer -> Backend (look, reap, grow) -> CheckpointReceiver, JournalReceiver
 //                    ChunkFlow, Placement: which slots go where, and when
 //
-// Its own state is nowhere but in the staging area and in the block logs (block_log.h), so another
-// one can go on from where it was killed.
+// Its state lies in the staging area and in the block logs (block_log.h) alone, so another backend
+// can go on from where this one was killed.
 #pragma once
 
 #include <chrono>
@@ -29,16 +31,16 @@
 
 namespace gpusnap {
 
-// At one moment.
+// A snapshot of the counters. Each counter is read by itself.
 struct BackendCounters {
-  std::vector<TierCounters> tiers;  // chunks that are there now; the cache first
-  std::vector<uint64_t> placed;     // chunks that were placed there since it began
+  std::vector<TierCounters> tiers;  // chunks now; the cache first
+  std::vector<uint64_t> placed;     // chunks placed on each tier since the backend began
   double flush_bandwidth = 0;       // bytes per second, see Placement
   uint64_t waiting = 0;             // chunks that wait for a place
-  uint32_t flushes = 0;             // as many chunks may be flushed at the same time now
-  uint64_t checkpoints = 0;         // on their way
+  uint32_t flushes = 0;             // current limit of concurrent flushes
+  uint64_t checkpoints = 0;         // in flight
   uint64_t journals = 0;
-  uint64_t committed = 0;  // checkpoints since it began
+  uint64_t committed = 0;  // checkpoints since the backend began
   uint64_t failed = 0;
 };
 
@@ -46,60 +48,60 @@ inline constexpr double kUncalibratedBytesPerSecond = 1e9;
 
 class Backend {
  public:
-  // At most as many at the same time, besides those that run() is called on, a checkpoint's
-  // workers, forerunners and kIoThreads: a journal's and one for its spills, a checkpoint's and two
-  // for its chunks, those of one that is being given up, which has one worker more, and those of
-  // merging, which has one, too.
+  // The most threads that exist at the same time, not counting the thread of run(), the workers of
+  // one checkpoint, the forerunners and kIoThreads: one for a journal and one for its spills; one
+  // for a checkpoint and two for its chunks; the same for a checkpoint that is being abandoned, and
+  // one worker of it; the same for merging, and one worker of it.
   static constexpr int kThreads = 11;
   struct Options {
-    Spawn spawn;  // where it is given: of no more threads than kThreads and those besides
+    Spawn spawn;  // empty: threads of the system's; see kThreads for how many are needed
     uint64_t chunk_bytes = 64 << 20;  // GPUSNAP_CHUNK
-    // The cache: bytes of the staging area that chunks may wait in; 0: as many as is sensible.
+    // The cache: bytes of the staging area in which chunks may wait; 0: chosen by the backend.
     uint64_t cache_bytes = 0;
-    // GPUSNAP_SSD: one that cannot be used is left out, and warned of. Models come from their
-    // calibrations; where there is none that fits, a device is thought to take
+    // GPUSNAP_SSD. A folder that cannot be used is left out with a warning. The model of a device
+    // comes from its calibration. Without one that fits, the device is assumed to take
     // kUncalibratedBytesPerSecond from all writers together.
     std::vector<SsdFolder> ssd;
     PlacementPolicy policy = PlacementPolicy::kHybridOpt;
-    // Name of the backend's folder on these devices; has to be a valid file name. No other running
-    // backend has this name. A later backend of the same name finds what this one left.
+    // Name of the backend's folder on these devices: a valid file name that no other running
+    // backend uses. A later backend of the same name finds the files that this one left.
     std::string name = "thread-" + std::to_string(::getpid());
-    uint32_t workers = 1;  // of a checkpoint: look at blocks and compress them
-    uint32_t writes = 8;   // of a checkpoint, on their way at the same time
-    // GPUSNAP_FLUSHES: chunks of all checkpoints at the same time; nothing: as many as pay. Each
-    // that comes from a device takes memory of two slots' size; where their number is left to the
-    // backend, all of them together at most a quarter of the area's, or eight slots' size.
+    uint32_t workers = 1;  // of each checkpoint: they check and compress blocks
+    uint32_t writes = 8;   // of each checkpoint, in flight at the same time
+    // GPUSNAP_FLUSHES: concurrent flushes of all checkpoints; empty: adapted to the store. A flush
+    // from a device takes memory of two slots' size. If the number is adapted, all flushes together
+    // take at most a quarter of the area's size, or eight slots' size.
     std::optional<uint32_t> flushes;
-    // How the staging area grows, with how many threads, and how many bytes each takes at a time.
+    // How the staging area grows, by how many threads, and by how many bytes at a time.
     GrowthWay growth = GrowthWay::kAhead;
     uint32_t forerunners = 1;
     uint64_t growth_bytes = 32 << 20;
-    // So long after its program's end a part that stays in memory goes to the store.
+    // A part that stays in memory goes to the store this long after its program's end.
     std::chrono::nanoseconds keeps = std::chrono::seconds(10);
-    // With nobody there for so long it closes the area; 0: never.
+    // The backend closes the area after this long without clients and streams; 0: never.
     std::chrono::nanoseconds idle{0};
-    // After so long, what a store that failed has left on local tiers is tried again.
+    // Parts that wait on local tiers for a store that failed are tried again after this long.
     std::chrono::nanoseconds try_again = std::chrono::seconds(5);
     // Protects committed parts against the loss of this node; outlives it. Null: none.
     Protection* protection = nullptr;
-    // One line that a user should see, of what fails without anybody who asks. Any thread.
+    // Called with one line for the user about a failure that no client asks about. Any thread.
     std::function<void(const std::string&)> warn;
-    // Likewise, of what works and might be faster.
+    // The same for things that work but could be faster.
     std::function<void(const std::string&)> note;
   };
 
-  // `files` and `memory` outlive it. The memory's only server from now on.
+  // Becomes the only server of `memory`. `files` and `memory` outlive the backend.
   static Result<std::unique_ptr<Backend>> make(FileSystem& files, StagingMemory& memory,
                                                Options options);
-  virtual ~Backend() = default;  // run() has returned
+  virtual ~Backend() = default;  // after run() has returned
 
-  // Serves until the area was closed (idle), until drain() has come to its end, or until stop().
-  // Once. Where it cannot go on it says why and leaves the area without a server.
+  // Serves until the area is closed (Options::idle), drain() has completed, or stop(). Called once.
+  // If the backend cannot go on, it warns and leaves the area without a server.
   virtual void run() = 0;
-  // run() returns when no client and no stream is there any more. Any thread.
+  // Lets run() return as soon as there is no client and no stream any more. Any thread.
   virtual void drain() = 0;
-  // run() returns soon, and what is on its way stays as it is: in the area and in files, for the
-  // next backend. Any thread, a signal's handler too.
+  // Lets run() return soon. Everything in flight stays in the area and in files, for the next
+  // backend. Any thread; may be called by a signal handler.
   virtual void stop() = 0;
   // Any thread.
   virtual BackendCounters counters() const = 0;

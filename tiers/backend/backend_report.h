@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A backend's counters as it tells them to those who look from outside.
+// A backend's counters in the form in which the staging area shows them to observers.
 #pragma once
 
 #include <algorithm>

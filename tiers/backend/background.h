@@ -1,36 +1,36 @@
-// Work that nobody waits for, one piece after the other, by a thread that is there as long as there
-// is some.
+// SPDX-License-Identifier: Apache-2.0
+// Runs work that no caller waits for, one piece after the other. A thread runs while work is left.
 #pragma once
 
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <utility>
 
+#include "tiers/mutex.h"
 #include "tiers/no_throw.h"
 #include "tiers/spawn.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
 
-// add() and the destructor by one thread.
+// One thread calls add() and the destructor.
 class Background {
  public:
   explicit Background(Spawn spawn) : spawn_(std::move(spawn)) {}
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
-  ~Background() {  // what has not begun is not done
+  ~Background() {  // drops work that has not begun
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       work_.clear();
     }
     if (join_) join_();
   }
 
-  // Where there is no thread to be had it is left undone.
+  // Fails, and drops all queued work, if no thread can be started.
   Status add(std::function<void()> work) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       work_.push_back(std::move(work));
       if (std::exchange(running_, true)) return {};
     }
@@ -40,14 +40,14 @@ class Background {
       join_ = std::move(started.value());
       return {};
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     work_.clear();
     running_ = false;
     return started.status();
   }
 
   bool is_busy() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return running_;
   }
 
@@ -56,7 +56,7 @@ class Background {
     for (;;) {
       std::function<void()> work;
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         running_ = !work_.empty();
         if (!running_) return;
         work = std::move(work_.front());
@@ -70,9 +70,9 @@ class Background {
   }
 
   const Spawn spawn_;
-  mutable std::mutex mutex_;
-  std::deque<std::function<void()>> work_;
-  bool running_ = false;
+  mutable Mutex mutex_;
+  std::deque<std::function<void()>> work_ GUARDED_BY(mutex_);
+  bool running_ GUARDED_BY(mutex_) = false;
   Join join_;
 };
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/backend/block_log.h"
 
 #include <algorithm>
@@ -314,7 +315,7 @@ Status settle(BlockLog& log) {
 }
 
 Status BlockLogWriter::append(std::span<const std::byte> records) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!status_.ok()) return status_;
   Status done = put(records);
   if (!done.ok() && move_on(done)) done = put(records);
@@ -322,7 +323,7 @@ Status BlockLogWriter::append(std::span<const std::byte> records) {
 }
 
 Status BlockLogWriter::sync() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!status_.ok()) return status_;
   Status done = file_ ? Status() : put({});
   if (done.ok()) done = file_->sync();
@@ -331,7 +332,7 @@ Status BlockLogWriter::sync() {
 }
 
 bool BlockLogWriter::has_moved_on() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return moved_on_;
 }
 

@@ -1,28 +1,29 @@
-// Records where the blocks of one rank's part of a checkpoint lie while the part is on its way, so
-// that another backend can take the part over from one that died. Every slot is in the staging
-// area, or in a file that the log names: a record is appended before the slots that it describes
-// are released.
+// SPDX-License-Identifier: Apache-2.0
+// Records where the blocks of one rank's part of a checkpoint lie while the part is in flight, so
+// that another backend can take over the part from one that died. Every slot is in the staging area
+// or in a file that the log names: a record is appended before the slots that it describes are
+// released.
 //
-// Bytes: docs/file-format.md. A log that is read may hold anything. It is good up to the first
-// record that is not whole, which is where the writer died.
+// Format: docs/file-format.md. A log may hold arbitrary bytes. It is valid up to the first
+// incomplete record, at which its writer died.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tiers/file_system.h"
+#include "tiers/mutex.h"
 #include "tiers/segment_store.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
 
-// A chunk's bytes behind its header lie in a segment, as they are, from `base` on.
+// The bytes of a chunk after its header lie unchanged in a segment, from offset `base` on.
 struct MovedChunk {
   uint32_t chunk = 0;
   uint32_t segment = 0;  // number
@@ -41,11 +42,11 @@ struct BlockLog {
     std::vector<std::byte> bytes;
   };
   std::vector<ManifestSlot> manifest;
-  std::optional<uint64_t> sealed;  // slots in all: nothing else is to come
-  bool committed = false;          // to the store: what is on local tiers is a copy
+  std::optional<uint64_t> sealed;  // slots in all; no other ones follow
+  bool committed = false;          // to the store: the files on local tiers are copies
 };
 
-// The bytes of a record each.
+// Each returns the bytes of one record.
 std::vector<std::byte> encode_log_text(const std::string& text);
 std::vector<std::byte> encode_log_block(const SegmentStore::StoredBlock& block);
 std::vector<std::byte> encode_log_moved(const MovedChunk& moved);
@@ -53,50 +54,50 @@ std::vector<std::byte> encode_log_manifest(uint64_t sequence, std::span<const st
 std::vector<std::byte> encode_log_sealed(uint64_t slots);
 std::vector<std::byte> encode_log_committed();
 
-// Adds the whole records to `log`; how many bytes they are. kDamaged where a whole record makes no
-// sense or is of the first version, kNewer where it is of a later one.
+// Adds the complete records to `log` and returns their length in bytes. Returns kDamaged if a
+// complete record is invalid or of the first version, kNewer if it is of a later version.
 Result<size_t> decode_block_log(std::span<const std::byte> bytes, BlockLog& log);
-// The same of a file.
+// Does the same for a file.
 Status read_block_log(FileSystem& files, const std::string& path, BlockLog& log);
 
 // Combines the records of several logs of one part: the log that followed a failed one may repeat a
 // record. Returns kDamaged if records contradict each other.
 Status settle(BlockLog& log);
 
-// Thread-safe. The file is made with the first record. Where its device fails, another one follows
-// it: the whole records of both are the log.
+// Appends to a block log. Thread-safe. The file is created with the first record. If its device
+// fails, a second file follows: the complete records of both files are the log.
 class BlockLogWriter {
  public:
   struct Place {
     std::string path;
-    // The log that follows; empty: none does.
+    // Path of the second file; empty: there is none.
     std::string next;
-    // The first one takes nothing more, for that reason. By the thread that found it, with a lock
-    // held.
+    // Called when the first file takes no more records, with the reason: by the thread that found
+    // this, with a lock held.
     std::function<void(const Status& why)> on_failure;
   };
-  // `text`: the first record of each.
+  // `text`: the first record of each file.
   BlockLogWriter(FileSystem& files, Place place, std::string text)
       : files_(files), place_(std::move(place)), text_(std::move(text)) {}
 
   Status append(std::span<const std::byte> records);
-  // Makes the records in the current log durable, but not the file's name. Also fails if the
-  // current log failed and another one is to follow.
+  // Makes the records in the current file durable, but not the file's name. Also fails if the
+  // current file failed and a second one is to follow.
   Status sync();
-  bool has_moved_on() const;  // the first one has failed
+  bool has_moved_on() const;  // the first file has failed
 
  private:
-  Status put(std::span<const std::byte> records);
-  bool move_on(const Status& why);
-  Status open();
+  Status put(std::span<const std::byte> records) REQUIRES(mutex_);
+  bool move_on(const Status& why) REQUIRES(mutex_);
+  Status open() REQUIRES(mutex_);
 
   FileSystem& files_;
   Place place_;
   const std::string text_;
-  mutable std::mutex mutex_;
-  std::unique_ptr<WritableFile> file_;
-  bool moved_on_ = false;
-  Status status_;  // the last one's failure: what follows it would not be read
+  mutable Mutex mutex_;
+  std::unique_ptr<WritableFile> file_ GUARDED_BY(mutex_);
+  bool moved_on_ GUARDED_BY(mutex_) = false;
+  Status status_ GUARDED_BY(mutex_);  // failure of the last file: later records would not be read
 };
 
 }  // namespace gpusnap

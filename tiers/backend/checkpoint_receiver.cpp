@@ -28,8 +28,8 @@ CheckpointPlace place_of(const CheckpointText& text) {
   return {text.store + "/" + job, job, text.run, text.epoch, text.rank};
 }
 
-// The life of a part: takes up what there is, takes the rest, holds it on local tiers, commits it,
-// and cleans up. Each of these mechanisms is a member object.
+// The life of a part: it takes over what an earlier backend left, takes the other slots, holds them
+// on local tiers, commits, and cleans up. Each of these mechanisms is a member object.
 class Part final : public CheckpointReceiver {
  public:
   Part(FileSystem& files, Setting setting, Actions actions)
@@ -107,7 +107,7 @@ class Part final : public CheckpointReceiver {
 
   void add_manifest(uint64_t sequence, std::span<const std::byte> bytes, Release release) override {
     manifest_.add_waiting({sequence, bytes, std::move(release)});
-    // A part that waits for the store keeps no slots: others need them on their way to local tiers.
+    // By the maker of chunks, so that a part that waits for the store keeps no slots from others.
     if (has_local()) return add_chunk_job([this] { return note_manifest(); });
     progress_.add_urgent_job([this] { return note_manifest(); });
   }
@@ -168,7 +168,7 @@ class Part final : public CheckpointReceiver {
       status = no_throw("store a checkpoint", [&] { return take_all(); });
       if (status.ok()) status = no_throw("commit a checkpoint", [&] { return commit(); });
     }
-    // Workers give back what they hold, also after a failure.
+    // Workers release their slots, also after a failure.
     if (!status.ok()) fail(status);
     chunk_thread_.end();
     progress_.wait_for_copies();
@@ -199,24 +199,24 @@ class Part final : public CheckpointReceiver {
     return start_segments();
   }
 
-  // Then its chunks go to local tiers although the store may not answer for a long time.
+  // Its chunks then go to local tiers even if the store does not answer for a long time.
   bool starts_without_store() const { return setting_.is_new && has_local(); }
 
-  // Makes its folder there. Finds whether it has been committed before.
+  // Makes its folder in the store, and finds out whether the part has been committed before.
   Status enter_store() {
     if (Status made = commit_.start(); !made.ok()) return made;
     const auto there =
         read_manifest(files_, place_.job_folder, place_.job_folder_name, place_.epoch, place_.rank);
     if (there.ok() && there->manifest.run == place_.run) {
-      // It died before it could say so, or before this was durable.
+      // An earlier backend died before it could report the commit, or make it durable.
       committed_before_ = committed_ = true;
       Status durable = files_.sync_folder(folder_);
-      // They are a checkpoint's, whether that outlives a crash or not.
+      // The files belong to a checkpoint, whether it outlives a crash or not.
       keeps_files_ = !durable.ok();
       return durable;
     }
     if (there.status().code() != Code::kNotFound) {
-      keeps_files_ = !there.ok();  // it may be its own
+      keeps_files_ = !there.ok();  // the manifest may be of this part
       if (!there.ok()) return there.status();
       return taken_by_another_run(folder_);
     }
@@ -287,7 +287,7 @@ class Part final : public CheckpointReceiver {
     return segments_.start(found_part_.next_segment);
   }
 
-  // Until every slot is in a segment.
+  // Runs until every slot is in a segment.
   Status take_all() {
     if (starts_without_store()) {
       if (Status entered = enter_store_late(); !entered.ok()) return entered;
@@ -314,7 +314,7 @@ class Part final : public CheckpointReceiver {
     }
   }
 
-  // A log that cannot be read may be what names the rest.
+  // A log that cannot be read may name the missing slots.
   Status lost() const {
     const std::string what = "rank " + std::to_string(place_.rank) + "'s part of " + folder_;
     const Status& unread = found_part_.unread;
@@ -322,13 +322,13 @@ class Part final : public CheckpointReceiver {
     return {unread.code(), what + " has to wait for a local tier: " + unread.message()};
   }
 
-  // If there is no thread that makes chunks the part's thread does it.
+  // The part's thread makes chunks if there is no other thread.
   void add_chunk_job(JobThread::Job job) {
     if (!chunk_thread_.add(job)) progress_.add_job(std::move(job));
   }
 
-  // All of it is in files: after this it outlives the machine's memory, if the local devices take
-  // it.
+  // All slots are in files: makes the part outlive the machine's memory, unless a local device
+  // fails.
   Status hold() {
     if (Status parsed = manifest_.assemble(); !parsed.ok()) return parsed;
     if (Status durable = make_journal_durable(); !durable.ok()) return durable;
@@ -343,7 +343,7 @@ class Part final : public CheckpointReceiver {
     return {};
   }
 
-  // The next one that waits.
+  // Records the next waiting slot of the manifest.
   Status note_manifest() {
     const PartManifest::Slot slot = manifest_.take_waiting();
     Status noted = log_.note_manifest(slot.sequence, slot.bytes);
@@ -373,7 +373,7 @@ class Part final : public CheckpointReceiver {
     return done;
   }
 
-  // A log that says that all was there was written when the journal was durable.
+  // A sealed log was written after the journal was durable.
   Status make_journal_durable() {
     ManifestText::Journal journal;
     const bool needs_one = manifest_.needs(journal) == Needs::kJournal;
@@ -384,7 +384,7 @@ class Part final : public CheckpointReceiver {
     return durable;
   }
 
-  // It was durable once; since then somebody may have pruned the job.
+  // The journal was durable; since then the job may have been pruned.
   Status find_journal(const Manifest& manifest) const {
     for (const JournalPart& part : manifest.journal) {
       const auto file = files_.open(place_.job_folder + "/" + part.file);
@@ -397,7 +397,7 @@ class Part final : public CheckpointReceiver {
     return {};
   }
 
-  // The segments of an earlier backend: what the log says and nothing else, and durable.
+  // Makes the segments of an earlier backend hold what the log says and nothing else, durably.
   Status settle_found() {
     for (const auto& [number, parts] : found_part_.segments) {
       const std::string path = folder_ + "/" + segment_name({place_.rank, place_.run, number});
@@ -406,7 +406,7 @@ class Part final : public CheckpointReceiver {
     return {};
   }
 
-  // With what only the backend knows: where all of it lies.
+  // Adds what only the backend knows: the location of all bytes.
   void complete(Manifest& manifest) const {
     ManifestExtents extents(manifest, log_.moved());
     const std::vector<SegmentStore*> writers = segments_.writers();
@@ -429,14 +429,14 @@ class Part final : public CheckpointReceiver {
     if (!is_committed && !commit_.unpublish()) return;
     const bool keeps_copies = is_committed && note_committed();
     log_.close();
-    // The log goes first: what it names is there as long as it is.
+    // Removes the log first: the files that it names must exist as long as it does.
     remove_own([](const std::string& name) { return parse_block_log_name(name); });
     if (keeps_copies) {
       chunks_.keep_copies();
     } else if (!chunks_.remove_all().ok() && !is_committed) {
       return;
     }
-    // An earlier backend's, where it is not taken up because its run or another one has committed.
+    // An earlier backend may have left this file. A commit by this backend has renamed it.
     if (!is_committed || committed_before_) {
       (void)files_.remove(folder_ + "/" + temporary_manifest_name(place_.rank, place_.run));
     }
@@ -448,15 +448,15 @@ class Part final : public CheckpointReceiver {
     commit_.remove_folder();
   }
 
-  // Whether what is on local tiers can be found by its log.
+  // Records the commit. Returns whether the log can find the files on local tiers, which then stay.
   bool note_committed() {
     if (!chunks_.can_keep_copies() || !log_.is_open() || log_.has_moved_on()) return false;
     chunks_.remove_unmoved();
-    // Durable, so that a crash brings back nothing that would be taken up once more.
+    // Durable, so that a crash does not bring back a log that would be taken over once more.
     return log_.note_committed().ok() && !log_.has_moved_on();
   }
 
-  // In the store.
+  // Removes the part's files in the store.
   template <class Parse>
   void remove_own(Parse parse) {
     const auto entries = files_.entries(folder_);
@@ -482,14 +482,14 @@ class Part final : public CheckpointReceiver {
   JobThread chunk_thread_;
   PartManifest manifest_;
 
-  // The part's thread's own.
+  // Used by the part's thread alone.
   Commit commit_;
   FoundPart found_part_;
   bool journal_durable_ = false;
   bool committed_ = false;
   bool committed_before_ = false;
-  bool keeps_files_ = false;  // they are not known to be its own, or wait for another try
-  // All of it is on local devices, as the log says, or an earlier backend's log has not been read.
+  bool keeps_files_ = false;  // they may not belong to this part, or wait for another try
+  // The log says that all slots are on local devices, or an earlier log has not been read.
   bool may_be_held_ = false;
 
   std::atomic<bool> waits_{false};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/backend/chunk_cache.h"
 
 #include <algorithm>
@@ -35,12 +36,12 @@ Status remove_local_files(FileSystem& files, const std::vector<std::string>& fol
 }
 
 void ChunkCache::add_tier(const std::string& root, uint64_t capacity, uint64_t chunk_bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   tiers_.push_back({root, capacity, chunk_bytes, 0, 0});
 }
 
 void ChunkCache::begin(const std::string& path) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto index = tier_of(path);
   if (!index) return;
   Tier& tier = tiers_[*index];
@@ -52,13 +53,13 @@ void ChunkCache::begin(const std::string& path) {
 }
 
 void ChunkCache::end(const std::string& path) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto tier = tier_of(path)) --tiers_[*tier].begun;
 }
 
 void ChunkCache::keep(const ChunkOwner& owner, const std::vector<std::string>& folders,
                       const std::string& path, uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto tier = tier_of(path);
   if (!tier) return;
   --tiers_[*tier].begun;
@@ -66,7 +67,7 @@ void ChunkCache::keep(const ChunkOwner& owner, const std::vector<std::string>& f
 }
 
 void ChunkCache::commit(const ChunkOwner& owner, const std::vector<std::string>& folders) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Part& part = parts_[owner];
   part.folders = folders;
   part.committed = true;
@@ -75,7 +76,7 @@ void ChunkCache::commit(const ChunkOwner& owner, const std::vector<std::string>&
 
 void ChunkCache::adopt(const ChunkOwner& owner, const std::vector<std::string>& folders,
                        const std::string& path, uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto tier = tier_of(path);
   if (!tier) return;
   add(owner, folders, {owner, *tier, path, bytes});
@@ -83,12 +84,12 @@ void ChunkCache::adopt(const ChunkOwner& owner, const std::vector<std::string>& 
 }
 
 void ChunkCache::drop(const ChunkOwner& owner) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   drop_locked(owner);
 }
 
 void ChunkCache::drop_pruned(const std::string& job_folder) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto is_of_job = [&](const auto& part) { return part.first.job_folder == job_folder; };
   if (std::ranges::none_of(parts_, is_of_job)) return;
   const auto entries = files_.entries(job_folder);
@@ -107,7 +108,7 @@ void ChunkCache::drop_pruned(const std::string& job_folder) {
 }
 
 void ChunkCache::make_room(const std::string& path) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto tier = tier_of(path);
   for (auto copy = copies_.begin(); tier && copy != copies_.end();) {
     copy = copy->tier == *tier ? remove(copy) : std::next(copy);
@@ -115,7 +116,7 @@ void ChunkCache::make_room(const std::string& path) {
 }
 
 uint64_t ChunkCache::bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   uint64_t bytes = 0;
   for (const Tier& tier : tiers_) bytes += tier.copies;
   return bytes;

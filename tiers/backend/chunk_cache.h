@@ -1,17 +1,18 @@
-// Chunks whose bytes are in the store: copies on local tiers, which restores read
-// (local_chunks.h) until their room is needed, the oldest first.
+// SPDX-License-Identifier: Apache-2.0
+// Keeps chunks whose bytes are in the store as copies on local tiers. Restores read them
+// (local_chunks.h). When their room is needed, the oldest copies go first.
 #pragma once
 
 #include <compare>
 #include <cstdint>
 #include <list>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tiers/file_system.h"
+#include "tiers/mutex.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -25,39 +26,42 @@ struct ChunkOwner {
   auto operator<=>(const ChunkOwner&) const = default;
 };
 
-// Removes a part's chunks and its block logs from these folders, each the epoch's on a local tier,
-// and those above that are empty then. That the logs are gone is durable before a chunk goes; else
-// the chunks stay: a log that a crash brought back would be taken up again.
+// Removes a part's chunks and block logs from these folders, each the epoch's folder on a local
+// tier, and then the folders above that are empty. The removal of the logs is made durable before a
+// chunk is removed; if that fails, the chunks stay: otherwise a crash could bring back a log
+// without them.
 Status remove_local_files(FileSystem& files, const std::vector<std::string>& folders, uint32_t rank,
                           const std::string& run);
 
-// Thread-safe; does its work on files with a lock held. A path on none of its tiers is nothing.
+// Thread-safe. Works on files with its lock held. Ignores paths that are on none of its tiers.
 class ChunkCache {
  public:
   explicit ChunkCache(FileSystem& files) : files_(files) {}
 
-  // Before all else. `root`: all its paths begin with that. In bytes.
+  // Before all other calls. `root`: the prefix of all paths on the tier. Sizes in bytes.
   void add_tier(const std::string& root, uint64_t capacity, uint64_t chunk_bytes);
 
-  // A chunk is about to be written, for which placement has found room: copies make way for it.
+  // A chunk, for which placement has found room, is about to be written. Removes copies until it
+  // fits.
   void begin(const std::string& path);
-  // It has gone, or will not come.
+  // The chunk has been removed, or will not be written.
   void end(const std::string& path);
-  // Keeps a chunk that has begun as a copy: its bytes are in the store, and nobody needs it any
-  // more.
+  // Turns a chunk that has begun into a copy: its bytes are in the store, and its part does not
+  // need it any more.
   void keep(const ChunkOwner& owner, const std::vector<std::string>& folders,
             const std::string& path, uint64_t bytes);
-  // The part is committed: with its last chunk, its block logs go.
+  // The part is committed: its block logs are removed with its last copy.
   void commit(const ChunkOwner& owner, const std::vector<std::string>& folders);
-  // From earlier, committed; oldest first.
+  // Takes over a copy that an earlier backend left of a committed part. To be called for the oldest
+  // copies first.
   void adopt(const ChunkOwner& owner, const std::vector<std::string>& folders,
              const std::string& path, uint64_t bytes);
 
-  // Its copies go.
+  // Removes all copies of the part.
   void drop(const ChunkOwner& owner);
   // Drops the copies of the job's checkpoints that are not in the store any more.
   void drop_pruned(const std::string& job_folder);
-  // All that can go from the device that holds that path: it is full.
+  // Removes all copies from the device that holds that path: it is full.
   void make_room(const std::string& path);
 
   uint64_t bytes() const;  // of copies
@@ -82,17 +86,18 @@ class ChunkCache {
     bool committed = false;
   };
 
-  std::optional<size_t> tier_of(const std::string& path) const;
-  void add(const ChunkOwner& owner, const std::vector<std::string>& folders, Copy copy);
-  std::list<Copy>::iterator remove(std::list<Copy>::iterator copy);
-  void end_if_empty(const ChunkOwner& owner);
-  void drop_locked(const ChunkOwner& owner);
+  std::optional<size_t> tier_of(const std::string& path) const REQUIRES(mutex_);
+  void add(const ChunkOwner& owner, const std::vector<std::string>& folders, Copy copy)
+      REQUIRES(mutex_);
+  std::list<Copy>::iterator remove(std::list<Copy>::iterator copy) REQUIRES(mutex_);
+  void end_if_empty(const ChunkOwner& owner) REQUIRES(mutex_);
+  void drop_locked(const ChunkOwner& owner) REQUIRES(mutex_);
 
   FileSystem& files_;
-  mutable std::mutex mutex_;
-  std::vector<Tier> tiers_;
-  std::list<Copy> copies_;  // oldest first
-  std::map<ChunkOwner, Part> parts_;
+  mutable Mutex mutex_;
+  std::vector<Tier> tiers_ GUARDED_BY(mutex_);
+  std::list<Copy> copies_ GUARDED_BY(mutex_);  // oldest first
+  std::map<ChunkOwner, Part> parts_ GUARDED_BY(mutex_);
 };
 
 }  // namespace gpusnap

@@ -1,14 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/backend/chunk_copy.h"
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "tiers/checksum.h"
 #include "tiers/format.h"
+#include "tiers/mutex.h"
 #include "tiers/no_throw.h"
 
 namespace gpusnap {
@@ -17,15 +19,15 @@ namespace {
 
 constexpr size_t kLanes = 2;  // one reads while the other writes
 
-// Blocks that are copied at once, and the zeros behind them.
+// Blocks that are copied at once, and the zeros after them.
 struct Part {
   size_t first = 0;  // block
-  size_t last = 0;   // the one behind them
+  size_t last = 0;   // the block after them
   uint64_t begin = 0;
   uint64_t end = 0;  // of the zeros
 };
 
-// Each begins with a block, and so where that is aligned.
+// Each begins with a block, and therefore at an aligned offset.
 std::vector<Part> cut_in_parts(const std::vector<ChunkBlock>& blocks, uint64_t most) {
   std::vector<Part> parts;
   for (size_t i = 0; i < blocks.size(); ++i) {
@@ -55,19 +57,35 @@ class Copying : public std::enable_shared_from_this<Copying> {
   }
 
  private:
+  struct Outcome {
+    Status status;
+    bool local = false;  // the chunk's device has failed
+  };
+
+  // Begins with the next part.
   void next(size_t lane) {
-    std::unique_lock lock(mutex_);
-    if (status_.ok() && copy_.gave_up()) status_ = {Code::kInvalid, "the checkpoint was abandoned"};
-    if (!status_.ok() || next_ >= parts_.size()) {
-      const bool last = ++over_ == kLanes;
-      const Status status = status_;
-      const bool local = local_;
-      lock.unlock();
-      if (last) copy_.ended(status, local);
-      return;
+    const Part* part = take_part();
+    if (part != nullptr) return read(lane, *part);
+    if (const std::optional<Outcome> outcome = end_lane()) {
+      copy_.ended(outcome->status, outcome->local);
     }
-    const Part& part = parts_[next_++];
-    lock.unlock();
+  }
+
+  // Null: none is left, or the copy has failed.
+  const Part* take_part() {
+    const MutexLock lock(mutex_);
+    if (status_.ok() && copy_.gave_up()) status_ = {Code::kInvalid, "the checkpoint was abandoned"};
+    return status_.ok() && next_ < parts_.size() ? &parts_[next_++] : nullptr;
+  }
+
+  // The outcome of the whole copy, from the last lane.
+  std::optional<Outcome> end_lane() {
+    const MutexLock lock(mutex_);
+    if (++over_ < kLanes) return std::nullopt;
+    return Outcome{status_, local_};
+  }
+
+  void read(size_t lane, const Part& part) {
     const uint64_t there = copy_.blocks[part.last - 1].end();
     copy_.from->read(part.begin, std::span(buffers_[lane]).first(there - part.begin),
                      [self = shared_from_this(), lane, &part](const Status& read) {
@@ -78,7 +96,7 @@ class Copying : public std::enable_shared_from_this<Copying> {
                      });
   }
 
-  // And clears what is between the blocks.
+  // Compares the blocks with their checksums and clears the gaps between them.
   Status check(size_t lane, const Part& part) {
     const std::span<std::byte> bytes(buffers_[lane]);
     uint64_t at = part.begin;
@@ -111,7 +129,7 @@ class Copying : public std::enable_shared_from_this<Copying> {
   }
 
   void note(const Status& status, bool local) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!status_.ok()) return;
     status_ = status;
     local_ = local;
@@ -120,11 +138,11 @@ class Copying : public std::enable_shared_from_this<Copying> {
   const ChunkCopy copy_;
   const std::vector<Part> parts_;
   std::vector<std::byte> buffers_[kLanes];
-  std::mutex mutex_;
-  size_t next_ = 0;  // part
-  size_t over_ = 0;  // lanes
-  Status status_;
-  bool local_ = false;
+  Mutex mutex_;
+  size_t next_ GUARDED_BY(mutex_) = 0;  // part
+  size_t over_ GUARDED_BY(mutex_) = 0;  // lanes
+  Status status_ GUARDED_BY(mutex_);    // the first failure
+  bool local_ GUARDED_BY(mutex_) = false;
 };
 
 // A block that is stored as it is and has no checksum of its own has one for each part of its

@@ -1,7 +1,8 @@
-// Copies a chunk's blocks from a local tier into a segment, a few at a time, and looks at each on
-// the way: what a device gives back wrong goes nowhere. Between blocks there are zeros, whatever
-// lies there in the chunk. Holds no part in the files: they stay until it has ended, and whoever
-// closes them waits for what is on its way.
+// SPDX-License-Identifier: Apache-2.0
+// Copies the blocks of a chunk from a local tier into a segment, a few at a time, and compares each
+// with its checksum: damaged bytes are not copied. The gaps between blocks become zeros. The copy
+// does not own the files: they have to stay open until it has ended, and closing one waits for its
+// reads and writes.
 #pragma once
 
 #include <cstdint>
@@ -24,23 +25,25 @@ struct ChunkBlock {
   uint64_t end() const { return offset + bytes; }
 };
 
-// In the order in which they lie there. kDamaged where two overlap: a log can say anything.
+// Returns the blocks in the order of their offsets. Returns kDamaged if two overlap: a log may hold
+// arbitrary bytes.
 Result<std::vector<ChunkBlock>> blocks_in_chunk(
     const std::vector<SegmentStore::StoredBlock>& blocks);
 
 struct ChunkCopy {
   BulkFile* from = nullptr;
-  std::string path;                // of that, for messages
+  std::string path;                // of `from`, for messages
   std::vector<ChunkBlock> blocks;  // at least one
   BulkFile* to = nullptr;
-  uint64_t offset = 0;            // in `to`, of what lies right behind the chunk's header
-  size_t part_bytes = 4 << 20;    // memory: two of these, or of the largest block
-  std::function<bool()> gave_up;  // asked for each part
+  uint64_t offset = 0;            // in `to`, of the first byte after the chunk's header
+  size_t part_bytes = 4 << 20;    // takes memory of twice this, or of twice the largest block
+  std::function<bool()> gave_up;  // asked before each read
   StoreRate* rate = nullptr;      // outlives it
-  // Once, by any thread. `local`: it failed by what the chunk's device did.
+  // Called once, by any thread. `local`: the chunk's device caused the failure.
   std::function<void(const Status&, bool local)> ended;
 };
 
+// Returns at once; `ended` is called even if the copy cannot begin.
 void begin_copy(ChunkCopy copy);
 
 }  // namespace gpusnap

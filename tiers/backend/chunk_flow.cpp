@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/backend/chunk_flow.h"
 
 #include <algorithm>
@@ -67,7 +68,7 @@ void ChunkFlow::direct_opened(uint64_t number, uint32_t file_number, const std::
   opened(file_number, path);
 }
 
-// An earlier backend may have reserved it: then its room is counted from now on.
+// An earlier backend may have reserved the chunk: then its room counts from now on.
 void ChunkFlow::arrived_direct(const std::shared_ptr<CheckpointReceiver>& part, uint32_t slot,
                                uint64_t sequence, size_t tier, DirectChunk direct) {
   auto found = reserved(*part, direct.number);
@@ -140,7 +141,7 @@ void ChunkFlow::take(const Result<Placement::Grants>& grants) {
   for (const Placement::Grant& given : grants.value()) grant(given.producer, given.tier);
 }
 
-// In the cache it is where it is already; elsewhere it needs a file first.
+// A chunk in the cache stays in its slots; on other tiers it needs a file first.
 void ChunkFlow::grant(uint64_t number, size_t tier) {
   Chunk& chunk = chunks_.at(number);
   chunk.state = State::kWriting;
@@ -182,8 +183,8 @@ void ChunkFlow::hand_over(uint64_t number, Chunk& chunk) {
   chunk.part->add(std::move(added), chunk.file);
 }
 
-// The part has let go of all that it had of it at that time. A part that has not stored a slot has
-// failed, and is dropped soon with the reason.
+// The part has released all slots of the chunk that it had. If one of them was not stored, the part
+// has failed and is dropped soon with the reason.
 void ChunkFlow::emptied(uint64_t number) {
   const auto found = chunks_.find(number);
   if (found == chunks_.end()) return;
@@ -310,7 +311,7 @@ void ChunkFlow::relieve(bool no_slot) {
   const auto wanted = [&] {
     return (no_slot || placement_.waiting() > 0) && flushing_ + queue_.size() < control_.flushes();
   };
-  // Closes the oldest chunks first. Chunks on local tiers let go of their slots anyway: they are
+  // Closes the oldest chunks first. Chunks on local tiers release their slots anyway: they are
   // closed only if nothing else moves.
   for (auto& [number, chunk] : chunks_) {
     if (!wanted()) return;

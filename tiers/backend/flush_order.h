@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which chunk is flushed next. Chunks in the cache come first: they hold the memory that writers
-// wait for, while those on an SSD hold up nobody. But out of so many flushes one is of a chunk on
-// an SSD, if there is any, so that these reach the store, too, however much is written. Chunks of
-// either kind are flushed in the order in which they were closed.
+// Decides which chunk is flushed next. Chunks in the cache come first: they hold memory that
+// writers wait for, while chunks on an SSD hold up no writer. After kMostInARow flushes from the
+// cache comes one from an SSD, if there is any, so that these reach the store, too, however much is
+// written. Chunks of either kind are flushed in the order in which they were closed.
 //
-// Pure. Not thread-safe.
+// No clock, no lock, no I/O. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace gpusnap {
 
 class FlushOrder {
  public:
-  // Chunks of the cache that are flushed in a row at most while one of a device waits.
+  // The most chunks of the cache that are flushed in a row while a chunk on a device waits.
   static constexpr uint32_t kMostInARow = 8;
 
   void add(uint64_t number, bool in_cache) { (in_cache ? cache_ : others_).push_back(number); }
@@ -27,7 +27,7 @@ class FlushOrder {
   }
   size_t size() const { return cache_.size() + others_.size(); }
 
-  // Takes it out.
+  // Removes and returns the next chunk's number. Empty: there is none.
   std::optional<uint64_t> next() {
     if (size() == 0) return std::nullopt;
     const bool from_cache = others_.empty() || (!cache_.empty() && in_a_row_ < kMostInARow);

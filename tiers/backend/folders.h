@@ -1,5 +1,6 @@
-// Folders on local tiers, which several parts share: the part that removes a folder's last file
-// also removes the folders that are empty then.
+// SPDX-License-Identifier: Apache-2.0
+// Folders on local tiers that several parts share. The part that removes the last file of a folder
+// also removes the folders that are empty after that.
 #pragma once
 
 #include <string>
@@ -23,7 +24,7 @@ auto in_folder_of(FileSystem& files, const std::string& path, Make make) -> decl
   return made;
 }
 
-// That folder, and so many above it in all, as long as nothing is in them.
+// Removes the folder and folders above it, `levels` in all, as long as they are empty.
 inline void remove_empty_folders(FileSystem& files, std::string folder, int levels) {
   for (; levels > 0 && files.remove_folder(folder).ok(); --levels) {
     folder.resize(folder.rfind('/'));

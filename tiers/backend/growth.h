@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the staging area takes more memory (the deep-tiers showcase, efficient cache initialisation,
-// slides 24 and 25): forerunner threads touch it ahead of the programs that fill it.
+// Grows the staging area (the deep-tiers showcase, efficient cache initialisation, slides 24 and
+// 25): forerunner threads touch its memory ahead of the programs that fill it.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ namespace gpusnap {
 
 enum class GrowthWay {
   kAhead,       // as far ahead as programs need, and not while a checkpoint is handed over
-  kConcurrent,  // likewise, but meanwhile, too: to compare with
-  kAtOnce,      // all of it: to compare with
+  kConcurrent,  // as kAhead, but also while a checkpoint is handed over; for comparison
+  kAtOnce,      // all of it; for comparison
 };
 
 class Growth {
@@ -27,23 +27,23 @@ class Growth {
     Spawn spawn;
     GrowthWay way = GrowthWay::kAhead;
     uint32_t threads = 1;
-    uint64_t part_bytes = 32 << 20;  // what a thread takes at a time
-    // One line, at most once, of what is slower than it might be. Any thread.
+    uint64_t part_bytes = 32 << 20;  // touched by a thread at a time
+    // Called at most once, with one line about what could be faster. Any thread.
     std::function<void(const std::string&)> note;
   };
-  // Parts that are kept free for each client, however little it has needed so far: 128 MiB. The
-  // showcase's checkpoints have 200 MB (slide 23).
+  // Parts kept free for each client, however little it has needed so far: 128 MiB. The showcase's
+  // checkpoints have 200 MB (slide 23).
   static constexpr uint32_t kPartsAhead = 4;
-  // With fewer free ones for each client touching does not pause.
+  // Touching does not pause while fewer parts than this are free for each client.
   static constexpr uint32_t kPartsFew = 2;
 
-  // As the memory's server, which outlives it.
+  // Used by the server of `memory`, which outlives it.
   Growth(StagingMemory& memory, const Options& options);
 
   void start();
-  // By one thread. `free`: free slots; `transferring`: a checkpoint is being handed over.
+  // Called by one thread. `free`: free slots. `transferring`: a checkpoint is being handed over.
   void observe(uint32_t free, bool transferring);
-  // Slots may still come.
+  // Returns whether the area may still grow.
   bool has_more() const;
   void stop();
 

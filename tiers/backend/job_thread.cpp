@@ -17,17 +17,17 @@ JobThread::~JobThread() {
 
 bool JobThread::add(Job& job) {
   if (!join_ && !start()) return false;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   jobs_.push_back(std::move(job));
   changed_.notify_all();
   return true;
 }
 
 void JobThread::end() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   has_ended_ = true;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return !is_working_; });
+  changed_.wait(mutex_, [&]() REQUIRES(mutex_) { return !is_working_; });
 }
 
 void JobThread::join() {
@@ -42,17 +42,18 @@ bool JobThread::start() {
 }
 
 void JobThread::body() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return has_ended_ || !jobs_.empty(); });
+    changed_.wait(mutex_, [&]() REQUIRES(mutex_) { return has_ended_ || !jobs_.empty(); });
     if (has_ended_) return;
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
     is_working_ = true;
-    lock.unlock();
-    work(job);
-    job = nullptr;  // what it holds goes before end() returns
-    lock.lock();
+    {
+      const Unlocked unlocked(mutex_);
+      work(job);
+      job = nullptr;  // what it holds goes before end() returns
+    }
     is_working_ = false;
     changed_.notify_all();
   }

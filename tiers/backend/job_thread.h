@@ -4,11 +4,10 @@
 // other, and ends with end() and join().
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 
+#include "tiers/mutex.h"
 #include "tiers/spawn.h"
 #include "tiers/status.h"
 
@@ -49,11 +48,11 @@ class JobThread {
   const Actions actions_;
   Join join_;  // used by the thread that calls add() and join()
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Job> jobs_;     // guarded by mutex_
-  bool is_working_ = false;  // guarded by mutex_
-  bool has_ended_ = false;   // guarded by mutex_
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::deque<Job> jobs_ GUARDED_BY(mutex_);
+  bool is_working_ GUARDED_BY(mutex_) = false;
+  bool has_ended_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace gpusnap

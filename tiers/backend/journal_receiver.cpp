@@ -1,10 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/backend/journal_receiver.h"
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
@@ -14,23 +13,24 @@
 #include "tiers/backend/folders.h"
 #include "tiers/backend/job_thread.h"
 #include "tiers/backend/journal_spill.h"
+#include "tiers/mutex.h"
 #include "tiers/no_throw.h"
 
 namespace gpusnap {
 
 namespace {
 
-// Slots that the store was asked to take and has not: they cannot go elsewhere any more, so in an
-// outage each journal keeps so many.
+// The most slots that are being written to the store at once. They cannot go elsewhere any more, so
+// each journal keeps this many in an outage.
 constexpr uint64_t kMostOnWay = 1;
 
-// A spill's file. With the receiver's lock held.
+// The file of a spill. Guarded by the receiver's lock.
 struct Spill {
   std::string path;
   std::function<void()> give_back;  // null: an earlier backend has made it
   size_t left = 0;                  // slots in it that are not in the journal's file
-  bool closed = false;              // nothing is added any more
-  bool counted = false;             // among those that a backend that takes over has to find
+  bool closed = false;              // takes no more slots
+  bool counted = false;             // a backend that takes over has to find it
 };
 using SpillPtr = std::shared_ptr<Spill>;
 
@@ -68,26 +68,26 @@ class Journal final : public JournalReceiver {
   }
 
   void add(Slot slot) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!all_arrived_) added_.insert(slot.sequence);
     waiting_.push_back(std::move(slot));
     changed_.notify_all();
   }
 
   void all_found() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     all_arrived_ = true;
     settle_found();
   }
 
   void seal(uint64_t slots) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     sealed_ = slots;
     changed_.notify_all();
   }
 
   bool keeps_slots() const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return found_ && status_.ok() && spilling_ == 0 && !waiting_.empty();
   }
 
@@ -96,7 +96,7 @@ class Journal final : public JournalReceiver {
     spill->path = std::move(room.path);
     spill->give_back = std::move(room.give_back);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       ++spilling_;
     }
     JobThread::Job job = [this, spill, bytes = room.bytes] {
@@ -110,7 +110,7 @@ class Journal final : public JournalReceiver {
 
   void leave() override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       keeps_spills_ = true;
     }
     end();
@@ -118,7 +118,7 @@ class Journal final : public JournalReceiver {
 
   Status make_durable(uint64_t slots, const std::function<bool()>& gave_up) override {
     constexpr auto kLook = std::chrono::milliseconds(20);
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     wanted_ = std::max(wanted_, slots);
     changed_.notify_all();
     while (status_.ok() && durable_ < slots && !left_) {
@@ -126,11 +126,9 @@ class Journal final : public JournalReceiver {
         return {Code::kInvalid,
                 "journal part " + setting_.file + " ended before the checkpoint's cut"};
       }
-      changed_.wait_for(lock, kLook);
-      lock.unlock();
-      const bool enough = gave_up();
-      lock.lock();
-      if (enough) return {Code::kInvalid, "the checkpoint was abandoned"};
+      changed_.wait_for(mutex_, kLook);
+      const Unlocked unlocked(mutex_);
+      if (gave_up()) return {Code::kInvalid, "the checkpoint was abandoned"};
     }
     if (!status_.ok()) return status_;
     return durable_ >= slots ? Status() : Status(Code::kBusy, "the backend ends");
@@ -146,60 +144,61 @@ class Journal final : public JournalReceiver {
     Slot slot;
     SpillPtr from;                  // null: from the staging area
     SpilledSlot spilled;            // in `from`
-    std::vector<std::byte> buffer;  // of the slot's bytes then
+    std::vector<std::byte> buffer;  // the slot's bytes, if it comes from a spill
   };
 
   void end() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     left_ = true;
     changed_.notify_all();
   }
   bool has_left() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return left_;
   }
 
   void body() {
     if (setting_.find_spills && !take_spills()) return;
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [&] {
-        return left_ || !emptied_.empty() || (found_ && (has_work() || sync_is_due() || is_over()));
-      });
-      if (left_) return;
-      if (!emptied_.empty()) {
-        remove_emptied(lock);
-      } else if (has_work()) {
-        write(lock);
-      } else if (sync_is_due()) {
-        sync(lock);
-      } else {
-        break;
-      }
-    }
-    const Status status = status_;
-    lock.unlock();
-    actions_.ended(status);
+    const std::optional<Status> status = work();
+    if (status) actions_.ended(*status);
   }
 
-  // With the lock held, as all below, unless they say otherwise; those that are given it let it go
-  // meanwhile.
-  bool has_work() const {
+  // Runs until the journal is complete or has failed. Empty: the backend left before that.
+  std::optional<Status> work() {
+    const MutexLock lock(mutex_);
+    for (;;) {
+      changed_.wait(mutex_, [&]() REQUIRES(mutex_) {
+        return left_ || !emptied_.empty() || (found_ && (has_work() || sync_is_due() || is_over()));
+      });
+      if (left_) return std::nullopt;
+      if (!emptied_.empty()) {
+        remove_emptied();
+      } else if (has_work()) {
+        write();
+      } else if (sync_is_due()) {
+        sync();
+      } else {
+        return status_;
+      }
+    }
+  }
+
+  bool has_work() const REQUIRES(mutex_) {
     if (!status_.ok()) return !waiting_.empty();
     return on_way_ < kMostOnWay && !(waiting_.empty() && spilled_.empty());
   }
-  bool sync_is_due() const {
+  bool sync_is_due() const REQUIRES(mutex_) {
     const uint64_t wanted = std::max(wanted_, sealed_.value_or(0));
     return status_.ok() && durable_ < wanted && leading_ >= std::min(wanted, last()) &&
            leading_ > durable_;
   }
-  uint64_t last() const { return sealed_.value_or(UINT64_MAX); }
-  bool is_over() const {
+  uint64_t last() const REQUIRES(mutex_) { return sealed_.value_or(UINT64_MAX); }
+  bool is_over() const REQUIRES(mutex_) {
     if (on_way_ > 0 || spilling_ > 0) return false;
     return !status_.ok() || (sealed_ && durable_ >= *sealed_);
   }
 
-  void settle_found() {
+  void settle_found() REQUIRES(mutex_) {
     if (!all_arrived_ || !spills_known_ || found_) return;
     for (const Spilled& each : spilled_) added_.insert(each.slot.sequence);
     for (uint64_t sequence = 0; sequence < setting_.before; ++sequence) {
@@ -212,18 +211,18 @@ class Journal final : public JournalReceiver {
     changed_.notify_all();
   }
 
-  void count_leading() {
+  void count_leading() REQUIRES(mutex_) {
     while (!written_.empty() && *written_.begin() == leading_) {
       written_.erase(written_.begin());
       ++leading_;
     }
   }
 
-  // Without the lock. False: it is to leave.
+  // Returns false if the backend leaves.
   bool take_spills() {
     for (;;) {
       const Status read = read_spills();
-      std::unique_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       if (read.ok()) {
         spills_known_ = true;
         settle_found();
@@ -236,7 +235,8 @@ class Journal final : public JournalReceiver {
         settle_found();
         return true;
       }
-      if (changed_.wait_for(lock, setting_.look_again, [&] { return left_; })) return false;
+      if (changed_.wait_for(mutex_, setting_.look_again, [&]() REQUIRES(mutex_) { return left_; }))
+        return false;
     }
   }
 
@@ -249,7 +249,7 @@ class Journal final : public JournalReceiver {
         const auto slots = find_spilled(files_, path);
         if (!slots.ok()) return slots.status();
         const auto spill = std::make_shared<Spill>(Spill{path, {}, slots->size(), true, false});
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         for (const SpilledSlot& slot : slots.value()) spilled_.push_back({slot, spill});
         if (slots->empty()) {
           emptied_.push_back(spill);
@@ -259,13 +259,13 @@ class Journal final : public JournalReceiver {
         spill->counted = true;
       }
       if (found < setting_.spills_before) return missing(setting_.spills_before - found);
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       set_spills(found);
       return {};
     });
   }
 
-  // An earlier backend had other local tiers, or somebody has removed them.
+  // An earlier backend had other local tiers, or the files were removed.
   Status missing(uint32_t count) const {
     return {Code::kNotFound,
             "journal " + setting_.file + ": " + std::to_string(count) +
@@ -273,12 +273,13 @@ class Journal final : public JournalReceiver {
                 "GPUSNAP_SSD has to name the same folders for all programs of this node"};
   }
 
-  void set_spills(uint32_t count) {
+  void set_spills(uint32_t count) REQUIRES(mutex_) {
     spills_ = count;
     actions_.spills(count);
   }
 
-  void write(std::unique_lock<std::mutex>& lock) {
+  // Releases the lock meanwhile.
+  void write() REQUIRES(mutex_) {
     if (!status_.ok()) {
       unwritten_.insert(unwritten_.end(), waiting_.begin(), waiting_.end());
       waiting_.clear();
@@ -286,7 +287,7 @@ class Journal final : public JournalReceiver {
     }
     const auto writing = std::make_shared<Writing>(take_next());
     ++on_way_;
-    lock.unlock();
+    const Unlocked unlocked(mutex_);
     Status ready = open();
     if (ready.ok() && writing->from) ready = read_back(*writing);
     if (ready.ok()) {
@@ -295,11 +296,10 @@ class Journal final : public JournalReceiver {
     } else {
       ended(*writing, ready);
     }
-    lock.lock();
   }
 
-  // Slots keep memory, so they come first.
-  Writing take_next() {
+  // Takes waiting slots before spilled ones: they hold memory.
+  Writing take_next() REQUIRES(mutex_) {
     Writing next;
     if (!waiting_.empty()) {
       next.slot = std::move(waiting_.front());
@@ -314,7 +314,6 @@ class Journal final : public JournalReceiver {
     return next;
   }
 
-  // Without the lock.
   Status read_back(Writing& writing) const {
     auto bytes = read_spilled(files_, writing.from->path, writing.spilled);
     if (!bytes.ok()) return bytes.status();
@@ -337,11 +336,11 @@ class Journal final : public JournalReceiver {
     });
   }
 
-  // Called without the lock. A slot that is not in the file stays in the staging area until the
-  // failure was reported: a backend that takes over before that would take the slot for written.
-  void ended(Writing& writing, const Status& status) {
+  // A slot that is not in the file stays in the staging area until the failure was reported: a
+  // backend that takes over before that would take the slot for written.
+  void ended(Writing& writing, const Status& status) EXCLUDES(mutex_) {
     if (status.ok() && !writing.from) writing.slot.release(true);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     --on_way_;
     if (status.ok()) {
       if (writing.slot.sequence >= leading_) written_.insert(writing.slot.sequence);
@@ -358,15 +357,10 @@ class Journal final : public JournalReceiver {
     changed_.notify_all();
   }
 
-  void sync(std::unique_lock<std::mutex>& lock) {
+  // Releases the lock meanwhile.
+  void sync() REQUIRES(mutex_) {
     const uint64_t leading = leading_;
-    lock.unlock();
-    Status synced = open();
-    if (synced.ok()) synced = file_->sync();
-    if (synced.ok() && !name_synced_) synced = files_.sync_folder(folder_);
-    name_synced_ = name_synced_ || synced.ok();
-    if (synced.ok()) actions_.progress(leading);
-    lock.lock();
+    const Status synced = sync_file(leading);
     if (synced.ok()) {
       durable_ = leading;
     } else if (status_.ok()) {
@@ -375,8 +369,18 @@ class Journal final : public JournalReceiver {
     changed_.notify_all();
   }
 
-  // Without the lock, by the thread of the spills.
-  void move_waiting(const SpillPtr& spill, uint64_t bytes) {
+  Status sync_file(uint64_t leading) REQUIRES(mutex_) {
+    const Unlocked unlocked(mutex_);
+    Status synced = open();
+    if (synced.ok()) synced = file_->sync();
+    if (synced.ok() && !name_synced_) synced = files_.sync_folder(folder_);
+    name_synced_ = name_synced_ || synced.ok();
+    if (synced.ok()) actions_.progress(leading);
+    return synced;
+  }
+
+  // Called by the spill thread.
+  void move_waiting(const SpillPtr& spill, uint64_t bytes) EXCLUDES(mutex_) {
     SpillWriter writer(files_, spill->path);
     bool moved = true;
     for (bool first = true; moved; first = false) {
@@ -387,7 +391,7 @@ class Journal final : public JournalReceiver {
       if (!moved) actions_.local_failed(spill->path, stored.status());
       if (moved && first) count(*spill);
       if (moved) slot->release(true);
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (moved) {
         spilled_.push_back({stored.value(), spill});
         ++spill->left;
@@ -399,9 +403,8 @@ class Journal final : public JournalReceiver {
     if (close(spill)) remove(*spill);
   }
 
-  // Without the lock.
-  std::optional<Slot> take_fitting(const SpillWriter& writer, uint64_t room) {
-    const std::lock_guard lock(mutex_);
+  std::optional<Slot> take_fitting(const SpillWriter& writer, uint64_t room) EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     if (left_ || waiting_.empty()) return std::nullopt;
     if (writer.size_with(waiting_.front().bytes.size()) > room) return std::nullopt;
     Slot slot = std::move(waiting_.front());
@@ -409,16 +412,15 @@ class Journal final : public JournalReceiver {
     return slot;
   }
 
-  // Without the lock.
-  void count(Spill& spill) {
-    const std::lock_guard lock(mutex_);
+  void count(Spill& spill) EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     spill.counted = true;
     set_spills(spills_ + 1);
   }
 
-  // Without the lock. Whether no slot is left in it.
-  bool close(const SpillPtr& spill) {
-    const std::lock_guard lock(mutex_);
+  // Returns whether no slot is left in it.
+  bool close(const SpillPtr& spill) EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     --spilling_;
     spill->closed = true;
     changed_.notify_all();
@@ -427,24 +429,24 @@ class Journal final : public JournalReceiver {
     return true;
   }
 
-  void note_if_empty(const SpillPtr& spill) {
+  void note_if_empty(const SpillPtr& spill) REQUIRES(mutex_) {
     if (!spill->closed || spill->left > 0) return;
     uncount(*spill);
     emptied_.push_back(spill);
   }
 
-  void uncount(Spill& spill) {
+  void uncount(Spill& spill) REQUIRES(mutex_) {
     if (std::exchange(spill.counted, false)) set_spills(spills_ - 1);
   }
 
-  void remove_emptied(std::unique_lock<std::mutex>& lock) {
+  // Releases the lock meanwhile.
+  void remove_emptied() REQUIRES(mutex_) {
     const std::vector<SpillPtr> emptied = std::exchange(emptied_, {});
-    lock.unlock();
+    const Unlocked unlocked(mutex_);
     for (const SpillPtr& spill : emptied) remove(*spill);
-    lock.lock();
   }
 
-  // Without the lock. A file that stays does no harm: its slots would be written once more.
+  // A file that cannot be removed does no harm: its slots would be written once more.
   void remove(Spill& spill) {
     (void)files_.remove(spill.path);
     remove_empty_folders(files_, spill.path.substr(0, spill.path.rfind('/')), 1);
@@ -456,30 +458,34 @@ class Journal final : public JournalReceiver {
   const std::string folder_;
   const Actions actions_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Slot> waiting_;
-  std::vector<Slot> unwritten_;
-  bool all_arrived_;            // that an earlier backend had seen and that are in the area
-  bool spills_known_;           // of earlier backends
-  bool found_;                  // both
-  bool continues_ = false;      // an earlier backend has written some of the file
-  std::set<uint64_t> added_;    // until then
-  std::set<uint64_t> written_;  // not leading
-  uint64_t leading_ = 0;        // that are written
-  uint64_t durable_ = 0;
-  uint64_t wanted_ = 0;
-  uint64_t on_way_ = 0;  // slots
-  std::optional<uint64_t> sealed_;
-  bool left_ = false;
-  bool keeps_spills_ = false;
-  Status status_;
-  std::deque<Spilled> spilled_;    // not in the file yet
-  uint32_t spills_ = 0;            // that have some of these
-  size_t spilling_ = 0;            // spills that slots are being moved to
-  std::vector<SpillPtr> emptied_;  // to be removed
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::deque<Slot> waiting_ GUARDED_BY(mutex_);
+  std::vector<Slot> unwritten_ GUARDED_BY(mutex_);  // after a failure
+  // Whether all slots have come that an earlier backend had seen and that are in the area.
+  bool all_arrived_ GUARDED_BY(mutex_);
+  bool spills_known_ GUARDED_BY(mutex_);           // those of earlier backends
+  bool found_ GUARDED_BY(mutex_);                  // both of the above
+  std::set<uint64_t> added_ GUARDED_BY(mutex_);    // slots that came before `found_`
+  std::set<uint64_t> written_ GUARDED_BY(mutex_);  // slots that are written, but not leading
+  uint64_t leading_ GUARDED_BY(mutex_) = 0;        // slots from the first one on that are written
+  uint64_t durable_ GUARDED_BY(mutex_) = 0;        // leading slots that are durable
+  uint64_t wanted_ GUARDED_BY(mutex_) = 0;         // leading slots that are to be durable
+  uint64_t on_way_ GUARDED_BY(mutex_) = 0;         // slots
+  std::optional<uint64_t> sealed_ GUARDED_BY(mutex_);  // slots of the whole journal
+  bool left_ GUARDED_BY(mutex_) = false;
+  bool keeps_spills_ GUARDED_BY(mutex_) = false;
+  Status status_ GUARDED_BY(mutex_);                  // the first failure
+  std::deque<Spilled> spilled_ GUARDED_BY(mutex_);    // slots that are not in the file yet
+  uint32_t spills_ GUARDED_BY(mutex_) = 0;            // spills that have some of these
+  size_t spilling_ GUARDED_BY(mutex_) = 0;            // spills that slots are being moved to
+  std::vector<SpillPtr> emptied_ GUARDED_BY(mutex_);  // to be removed
 
-  std::unique_ptr<BulkFile> file_;  // the thread's own, as the next
+  // Whether an earlier backend has written some of the file. Settled before `found_`.
+  bool continues_ = false;
+
+  // Used by the journal's thread alone.
+  std::unique_ptr<BulkFile> file_;
   bool name_synced_ = false;
   Join join_;
   JobThread spiller_;

@@ -49,7 +49,7 @@ Head head_of(const SpilledSlot& slot) {
   return head;
 }
 
-// Nothing: it is no head of a record.
+// Empty: the bytes are no head of a record.
 std::optional<SpilledSlot> slot_of(const Head& head, uint64_t place) {
   if (take(head, 0) != kMagic || take(head, 5) != checksum_of(head)) return std::nullopt;
   return SpilledSlot{take(head, 1), take(head, 2), take(head, 3), take(head, 4), place};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Slots of a journal that wait on a local tier for a store that does not answer, so that they keep
-// no memory: a file of records. A record is in its file before its slot is released. So a backend
-// that takes over finds each slot in the staging area, in the journal's file, or here.
+// A spill: a file of records on a local tier that holds slots of a journal while the store does not
+// answer, so that they take no memory. A record is in its file before its slot is released. A
+// backend that takes over therefore finds each slot in the staging area, in the journal's file or
+// in a spill.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +30,12 @@ struct SpilledSlot {
 // Used by one thread.
 class SpillWriter {
  public:
-  // `path`: of a file that does not exist; it is made with the first slot.
+  // `path`: of a file that does not exist. The first slot creates it.
   SpillWriter(FileSystem& files, std::string path) : files_(files), path_(std::move(path)) {}
 
-  // The slot is in the file when this returns ok. After an error nothing more goes there.
+  // The slot is in the file when this returns ok. After an error all further calls fail.
   Result<SpilledSlot> append(uint64_t sequence, uint64_t offset, std::span<const std::byte> bytes);
-  // How long the file would be with another slot of so many bytes.
+  // Returns the file's size in bytes with one more slot of that size.
   uint64_t size_with(uint64_t bytes) const;
 
  private:
@@ -47,9 +48,9 @@ class SpillWriter {
   Status status_;
 };
 
-// All whole records of a file, which may end within one: there its writer died.
+// Returns all complete records of a file. Its writer may have died within the last one.
 Result<std::vector<SpilledSlot>> find_spilled(FileSystem& files, const std::string& path);
-// The slot's bytes. kDamaged if they are not those that were written.
+// Returns the slot's bytes, or kDamaged if their checksum is wrong.
 Result<std::vector<std::byte>> read_spilled(FileSystem& files, const std::string& path,
                                             const SpilledSlot& slot);
 

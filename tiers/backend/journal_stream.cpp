@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/backend/journal_stream.h"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ class JournalStream final : public JournalSink {
     return {};
   }
 
-  // The backend ends a journal that nobody has sealed only because it cannot write it.
+  // The backend ends an unsealed journal only if it cannot write it.
   Result<JournalCover> settle() override {
     if (const auto outcome = pool_.client().outcome(stream_)) return failed(*outcome);
     return cover_;

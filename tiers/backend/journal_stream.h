@@ -1,5 +1,6 @@
-// A journal's file, as the backend writes it: a stream of slots that say where in the file they
-// belong. When a backend dies, another one writes the slots still in the pool to the same places.
+// SPDX-License-Identifier: Apache-2.0
+// Sends a journal's file to the backend: a stream of slots, each with its offset in the file. If a
+// backend dies, the next one writes the slots that are still in the pool to the same offsets.
 #pragma once
 
 #include <memory>
@@ -10,9 +11,9 @@
 
 namespace gpusnap {
 
-// `file`: absolute, named as journal parts are. `pool` outlives it. Its slots are claimed when
-// there is something to hand over, and not before: a journal that grows slowly keeps none from a
-// checkpoint. At its end it waits until the backend has written all of it, or has gone.
+// `file`: absolute; its name is that of a journal part. `pool` outlives the sink. A slot is claimed
+// only when there are bytes to hand over, so a journal that grows slowly keeps no slot from a
+// checkpoint. The destructor waits until the backend has written all of the file, or has gone.
 Result<std::unique_ptr<JournalSink>> open_journal_stream(StagingPool& pool,
                                                          const std::string& file);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Slots of parts that stay in memory, which programs have mapped: a checksum tells whether one is
-// still what it was when the part was found whole.
+// Checksums of the slots of parts that stay in memory. Programs have these slots mapped: the
+// checksum tells whether a slot still has the content that it had when the part was found whole.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace gpusnap {
 
-// Reads all of the slot.
+// Reads all bytes of the slot.
 inline uint64_t slot_checksum(StagingMemory& memory, uint32_t slot) {
   const SlotEntry& entry = memory.slots()[slot];
   const auto bytes = memory.bytes(slot).first(std::min(entry.used, memory.bytes(slot).size()));

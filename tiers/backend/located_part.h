@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the bytes of one rank's part of a checkpoint lie at one moment while it is on its way to
-// its store: in the node's staging area, in chunks on local devices, in segments.
+// The locations of the bytes of one rank's part of a checkpoint at one moment while it is on its
+// way to the store: in the node's staging area, in chunks on local devices, in segments.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@
 namespace gpusnap {
 
 struct LocatedPart {
-  // As if the store had it. Its segments stand for the files below, and no store has them: bytes
-  // that are not right in such a file, or not there any more, are nowhere else.
+  // As the store would have it. Its segments stand for `files`. Bytes that are wrong or missing in
+  // such a file are nowhere else.
   Manifest manifest;
   std::vector<NearChunk> files;  // by segment
 };
 
-// Whether a restart still needs these bytes of a range: the others are located without checksums,
-// and are not to be read.
+// Returns whether a restart still needs these bytes of a range. Other bytes are located without
+// checksums and must not be read.
 using IsNeeded = std::function<bool(uint32_t range, uint64_t offset, uint64_t size)>;
-// Locates a part anew each time. kNotFound: it is not on its way from this node any more.
+// Locates the part anew in each call. kNotFound: it is not on its way from this node any more.
 using LocatePart = std::function<Result<LocatedPart>(const IsNeeded& is_needed)>;
 
 }  // namespace gpusnap

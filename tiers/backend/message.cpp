@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/backend/message.h"
 
 #include <charconv>
@@ -45,7 +46,7 @@ std::optional<unsigned> digit_of(char c) {
                                          : std::optional(static_cast<unsigned>(digit));
 }
 
-// Nothing where it is not what escaped() makes.
+// Empty if `text` is not a result of escaped().
 std::optional<std::string> plain(std::string_view text) {
   std::string value;
   value.reserve(text.size());
@@ -78,7 +79,7 @@ std::string line(const char* key, uint64_t value) {
   return line(key, std::to_string(value));
 }
 
-// Decimal, no leading zeros, all of it.
+// Parses all of the text as a decimal number without leading zeros.
 std::optional<uint64_t> number_of(std::string_view text) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -87,7 +88,7 @@ std::optional<uint64_t> number_of(std::string_view text) {
   return value;
 }
 
-// Takes a text's lines one by one. After the first that is wrong, all else gives nothing.
+// Takes the lines of a text one by one. After the first invalid line all values are empty.
 class Reader {
  public:
   Reader(const char* kind, std::string_view text) : kind_(kind), text_(text), left_(text) {
@@ -126,7 +127,7 @@ class Reader {
     return static_cast<Number>(*value);
   }
 
-  // Whether that is the next line's.
+  // Returns whether the next line has that key.
   bool has(const char* key) const {
     return status_.ok() && left_.starts_with(std::string(key) + "=");
   }

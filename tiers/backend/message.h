@@ -1,14 +1,15 @@
-// Texts by which a client tells the backend what its streams are. A text has one fact a line, in a
-// fixed order, and each line ends with a newline:
+// SPDX-License-Identifier: Apache-2.0
+// Texts by which a client describes its streams to the backend. A text has one fact in each line,
+// in a fixed order. Each line ends with a newline:
 //
 //   gpusnap checkpoint 1
 //   store=/scratch/me/gpusnap
 //   job=solver
 //   ...
-// The first line says what the text is and in which version. A value holds any bytes but zero:
-// bytes below a space, DEL and '%' are written as '%' and two hexadecimal digits (0 to 9, a to f),
-// all others as they are. There is one way to write a text; everything else is refused, with one
-// line that says what is wrong. A text comes from another process's memory: parse a copy of it.
+// The first line names the kind of text and its version. A value may hold any byte but zero: bytes
+// below a space, DEL and '%' are written as '%' and two hexadecimal digits (0 to 9, a to f), all
+// others unchanged. Each text has exactly one form; everything else is refused with one line that
+// says what is wrong. A text comes from another process's memory: parse a copy of it.
 #pragma once
 
 #include <cstddef>
@@ -35,17 +36,17 @@ struct CheckpointText {
   CompressionSetting compression;
   uint32_t keep = 2;    // GPUSNAP_KEEP: complete checkpoints that pruning leaves; 0: all
   uint32_t chain = 16;  // GPUSNAP_CHAIN: ancestors that a restore has to read at most
-  // It stays in memory: it goes to the store only where its program has gone, or where memory is
-  // needed. No other checkpoint builds on it, nor it on another one.
+  // The part stays in memory. It goes to the store only after its program has ended, or when memory
+  // is needed. It is neither the parent nor the child of another checkpoint.
   bool in_memory = false;
   // An epoch of the job that is complete on all ranks; 0: none is known. Earlier parts of this rank
-  // that stay in memory are not needed.
+  // that stay in memory are not needed any more.
   uint64_t complete = 0;
   bool operator==(const CheckpointText&) const = default;
 };
 
-// A stream that is a journal's part. Each slot has one piece {0, offset in the file, bytes}: what
-// the file is to hold there. All of the file, header included, comes so.
+// A stream that is a journal's part. Each slot has one piece {0, offset in the file, bytes}: the
+// bytes of the file at that offset. The whole file, header included, comes in such slots.
 struct JournalText {
   std::string file;  // absolute; its name is that of a journal part (names.h)
   bool operator==(const JournalText&) const = default;
@@ -64,15 +65,15 @@ struct ManifestText {
   bool operator==(const ManifestText&) const = default;
 };
 
-// A value that could not be read back (a zero byte, an empty job) is found by the reader.
+// Values that cannot be read back (with a zero byte, an empty job) are refused by the reader.
 std::string encode(const CheckpointText& text);
 std::string encode(const JournalText& text);
 std::string encode(const ManifestText& text);
 
-// kInvalid, or kNewer where the first line names a later version.
+// Return kInvalid, or kNewer if the first line names a later version.
 Result<CheckpointText> parse_checkpoint(std::string_view text);
 Result<JournalText> parse_journal(std::string_view text);
-// `bytes` begin with it; `text_bytes`: how many of them it is.
+// `bytes` begin with the text; `text_bytes` returns its length.
 Result<ManifestText> parse_manifest_text(std::string_view bytes, size_t& text_bytes);
 
 }  // namespace gpusnap

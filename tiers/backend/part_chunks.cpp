@@ -22,7 +22,7 @@ void PartChunks::take_up(const FoundPart& found) {
   found_ = found.chunks;
   next_chunk_ = found.next_chunk;
   next_direct_ = std::max(found.next_direct, kFirstDirectChunk);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   direct_ = found.direct;
 }
 
@@ -34,7 +34,7 @@ std::vector<FoundChunk> PartChunks::found() const {
   return chunks;
 }
 
-// An earlier backend may have left more in them than its log says.
+// The files may hold more than the earlier backend's log says.
 Status PartChunks::open_found() {
   for (const auto& [number, found] : found_) {
     begin_in_cache(found.path);
@@ -76,7 +76,7 @@ Status PartChunks::make(size_t folder,
   return {};
 }
 
-// Writes the header, so that the client's bytes begin at a multiple of what devices ask for.
+// Writes the header, so that the client's bytes begin at an offset to which devices are aligned.
 Status PartChunks::make_direct(size_t folder,
                                const std::function<void(uint32_t, std::string)>& opened) {
   const uint32_t number = next_direct_++;
@@ -95,7 +95,7 @@ Status PartChunks::make_direct(size_t folder,
     return {};
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     direct_[number] = path;
   }
   opened(number, path);
@@ -106,7 +106,7 @@ Status PartChunks::take_direct(uint64_t sequence, const DirectChunk& chunk,
                                const std::function<void()>& stored) {
   std::string path;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto file = direct_.extract(chunk.number);
     if (!file.empty()) path = std::move(file.mapped());
   }
@@ -130,7 +130,7 @@ Status PartChunks::take_direct(uint64_t sequence, const DirectChunk& chunk,
 }
 
 std::string PartChunks::direct_path(uint32_t number) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = direct_.find(number);
   return found == direct_.end() ? "" : found->second;
 }
@@ -140,7 +140,7 @@ Status PartChunks::begin_move(uint32_t number, const std::function<void()>& move
     return begin_copy_of(number, found->second.blocks, moved);
   }
   const PartLog::Blocks stored = log_.blocks_in(number);
-  if (stored.empty()) {  // it took nothing
+  if (stored.empty()) {  // the chunk has no blocks
     remove(number);
     moved();
     return {};
@@ -169,7 +169,7 @@ Status PartChunks::begin_copy_of(uint32_t number, const std::vector<ChunkBlock>&
   copy.gave_up = [this] { return progress_.gave_up(); };
   copy.rate = setting_.rate;
   copy.ended = [this, entry, segment, moved](const Status& copied, bool local) {
-    // The part's thread goes on with it: this one may not wait for the file.
+    // The part's thread goes on: this thread must not wait for the file.
     progress_.copy_ended([this, entry, segment, copied, local, moved] {
       if (copied.ok()) return end_move(entry, *segment, moved);
       if (local) device_failed(at(entry.chunk).path, copied);
@@ -180,14 +180,14 @@ Status PartChunks::begin_copy_of(uint32_t number, const std::vector<ChunkBlock>&
   return {};
 }
 
-// The chunk is a copy from here on, which may go whenever its room is needed: nothing can be lost
-// any more.
+// Makes the segment durable. From then on the chunk is a copy, which may be removed whenever its
+// room is needed.
 Status PartChunks::end_move(const MovedChunk& entry, PlacedFile& segment,
                             const std::function<void()>& moved) {
   if (Status synced = segment.file().sync(); !synced.ok()) return synced;
   if (Status synced = files_.sync_folder(setting_.folders.epoch); !synced.ok()) return synced;
   if (Status noted = log_.note_moved(entry); !noted.ok()) return noted;
-  // If that fails, the chunk stays until all is committed.
+  // If that fails, the chunk stays until the part is committed.
   if (log_.sync().ok()) release(entry);
   progress_.chunk_moved(entry.chunk);
   moved();
@@ -217,12 +217,18 @@ Status PartChunks::sync_chunk(uint32_t number, const Chunk& chunk) {
 }
 
 void PartChunks::close() {
-  for (const auto& [number, chunk] : chunks_) {
+  Chunks closed;
+  std::map<uint32_t, std::string> direct;
+  {
+    const MutexLock lock(mutex_);
+    closed = std::exchange(chunks_, {});
+    direct = direct_;
+  }
+  for (const auto& [number, chunk] : closed) {
     end_in_cache(chunk.path);
     unmoved_.push_back(chunk.path);
   }
-  chunks_.clear();
-  for (const auto& [number, path] : direct_) unmoved_.push_back(path);
+  for (const auto& [number, path] : direct) unmoved_.push_back(path);
 }
 
 void PartChunks::remove_unmoved() {
@@ -258,18 +264,18 @@ void PartChunks::end_in_cache(const std::string& path) {
 }
 
 PartChunks::Chunk* PartChunks::find(uint32_t number) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = chunks_.find(number);
   return found == chunks_.end() ? nullptr : &found->second;
 }
 
 PartChunks::Chunk& PartChunks::at(uint32_t number) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return chunks_.at(number);
 }
 
 std::vector<uint32_t> PartChunks::numbers() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<uint32_t> numbers;
   for (const auto& [number, chunk] : chunks_) numbers.push_back(number);
   return numbers;
@@ -281,17 +287,17 @@ std::shared_ptr<PlacedFile> PartChunks::add_placed(uint32_t number, const std::s
   const SegmentHeader header{place.epoch, place.rank, number, checksum(place.job_folder_name),
                              checksum(place.run)};
   auto placed = std::make_shared<PlacedFile>(std::move(file), number, header);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   chunks_[number] = {path, placed, {}};
   return placed;
 }
 
 PartChunks::Chunk& PartChunks::add_found(uint32_t number, const std::string& path) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return chunks_[number] = {path, nullptr, {}};
 }
 
-// An earlier backend made it, for the client to write.
+// Opens a file that an earlier backend made for the client to write.
 Status PartChunks::open_found_direct(uint32_t number, const std::string& path) {
   begin_in_cache(path);
   auto file = files_.continue_bulk(path);
@@ -313,11 +319,14 @@ void PartChunks::release(const MovedChunk& entry) {
   forget(entry.chunk);
 }
 
-// Without a lock at the end: the file's destructor may wait for what is on its way.
+// Closes the file without the lock: its destructor may wait for writes.
 void PartChunks::forget(uint32_t number) {
-  std::unique_lock lock(mutex_);
-  const auto closed = chunks_.extract(number);
-  lock.unlock();
+  (void)extract(number);
+}
+
+PartChunks::Chunks::node_type PartChunks::extract(uint32_t number) {
+  const MutexLock lock(mutex_);
+  return chunks_.extract(number);
 }
 
 void PartChunks::remove(uint32_t number) {

@@ -21,7 +21,7 @@ Status PartLog::note_stored(std::span<const SegmentStore::StoredBlock> blocks) {
   if (Status noted = writer_->append(records); !noted.ok()) return noted;
   std::set<uint32_t> chunks;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const SegmentStore::StoredBlock& block : blocks) {
       if (!block.in_chunk) continue;
       chunks.insert(block.file);
@@ -52,7 +52,7 @@ Status PartLog::note_committed() {
 }
 
 PartLog::Blocks PartLog::blocks_in(uint32_t chunk) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = in_chunks_.find(chunk);
   return found == in_chunks_.end() ? Blocks() : found->second;
 }

@@ -8,12 +8,12 @@
 namespace gpusnap {
 
 void PartManifest::add_waiting(Slot slot) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   waiting_.push_back(std::move(slot));
 }
 
 PartManifest::Slot PartManifest::take_waiting() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Slot slot = std::move(waiting_.front());
   waiting_.pop_front();
   return slot;
@@ -22,14 +22,14 @@ PartManifest::Slot PartManifest::take_waiting() {
 void PartManifest::release_waiting() {
   std::deque<Slot> waiting;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     waiting.swap(waiting_);
   }
   for (const Slot& slot : waiting) slot.release(false);
 }
 
 void PartManifest::add(uint64_t sequence, std::span<const std::byte> bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   slots_[sequence].assign(bytes.begin(), bytes.end());
 }
 
@@ -37,7 +37,7 @@ Status PartManifest::assemble() {
   if (manifest_) return {};
   std::vector<std::byte> bytes;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [sequence, slot] : slots_) bytes.insert(bytes.end(), slot.begin(), slot.end());
   }
   size_t text_bytes = 0;
@@ -51,14 +51,14 @@ Status PartManifest::assemble() {
   if (!manifest.ok()) return manifest.status();
   manifest_ = std::move(manifest.value());
   using Needs = CheckpointReceiver::Needs;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   needs_ = text->journal ? Needs::kJournal : Needs::kNone;
   journal_ = text->journal.value_or(ManifestText::Journal());
   return {};
 }
 
 CheckpointReceiver::Needs PartManifest::needs(ManifestText::Journal& journal) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   journal = journal_;
   return needs_;
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The manifest of one rank's part of a checkpoint: comes from the client in slots, is put together
-// from them, and gets the extents, which only the backend knows. Touches no files.
+// The manifest of one rank's part of a checkpoint: it comes from the client in slots, is assembled
+// from them, and gets the extents, which only the backend knows. No file is touched.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -16,12 +15,13 @@
 #include "tiers/backend/checkpoint_receiver.h"
 #include "tiers/backend/message.h"
 #include "tiers/manifest.h"
+#include "tiers/mutex.h"
 #include "tiers/segment_store.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
 
-// Used by the part's thread, but for what says otherwise.
+// Used by the part's thread, except for functions marked "any thread".
 class PartManifest {
  public:
   struct Slot {
@@ -30,19 +30,19 @@ class PartManifest {
     CheckpointReceiver::Release release;
   };
 
-  // A slot that waits to be noted. Any thread.
+  // Adds a slot that waits to be recorded in the log. Any thread.
   void add_waiting(Slot slot);
-  // The first one that waits; there has to be one. The caller releases it.
+  // Returns the first waiting slot; there must be one. The caller releases it.
   Slot take_waiting();
-  // Releases those that wait as not stored. After the part's thread.
+  // Releases the waiting slots as not stored. After the part's thread has ended.
   void release_waiting();
 
-  // The bytes of a slot that has been noted, by this backend or by an earlier one. Any thread.
+  // Adds the bytes of a slot that this backend or an earlier one has recorded. Any thread.
   void add(uint64_t sequence, std::span<const std::byte> bytes);
-  // When all slots are there: puts them together and says what the manifest needs. Once is enough;
-  // kInvalid or kDamaged where they are no manifest.
+  // Assembles the manifest from all slots and finds what it needs. Further calls do nothing.
+  // Returns kInvalid or kDamaged if the slots are no manifest.
   Status assemble();
-  // Without segments and extents. After assemble().
+  // The manifest without segments and extents. After assemble().
   const Manifest& manifest() const { return *manifest_; }
 
   // See CheckpointReceiver::needs(). Any thread.
@@ -51,24 +51,24 @@ class PartManifest {
  private:
   std::optional<Manifest> manifest_;
 
-  mutable std::mutex mutex_;                          // guards all that follows
-  std::map<uint64_t, std::vector<std::byte>> slots_;  // by sequence
-  std::deque<Slot> waiting_;
-  CheckpointReceiver::Needs needs_ = CheckpointReceiver::Needs::kUnknown;
-  ManifestText::Journal journal_;
+  mutable Mutex mutex_;
+  std::map<uint64_t, std::vector<std::byte>> slots_ GUARDED_BY(mutex_);  // by sequence
+  std::deque<Slot> waiting_ GUARDED_BY(mutex_);
+  CheckpointReceiver::Needs needs_ GUARDED_BY(mutex_) = CheckpointReceiver::Needs::kUnknown;
+  ManifestText::Journal journal_ GUARDED_BY(mutex_);
 };
 
-// Adds segments to a manifest, and then extents in them. Where extents say which segment they lie
-// in, they come with the number in its name, and leave with its index in the manifest. One thread.
+// Adds segments to a manifest, and then extents in them. An extent comes with the number in its
+// segment's name and gets the segment's index in the manifest instead. Used by one thread.
 class ManifestExtents {
  public:
-  // Both outlive it. `moved`: chunks, by number, and where in segments they lie.
+  // Both outlive it. `moved`: the chunks that lie in segments, by number.
   ManifestExtents(Manifest& manifest, const std::map<uint32_t, MovedChunk>& moved)
       : manifest_(manifest), moved_(moved) {}
 
   void add_segment(uint32_t number, SegmentRef segment);
-  // Both functions below: after all segments. A segment or a chunk that is not known throws
-  // out_of_range.
+  // Both functions below are called after all segments have been added. They throw out_of_range if
+  // a segment or chunk is not known.
   void add_blocks(std::span<const SegmentStore::StoredBlock> blocks);
   void add_extents(std::vector<Extent>& extents);  // moves them away
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/backend/part_recovery.h"
 
 #include <algorithm>
@@ -167,8 +168,8 @@ class Finder {
   FoundPart found_;
 };
 
-// Blocks that were on their way when that backend died may have left bytes between the others,
-// where there have to be zeros. They are few and small.
+// Blocks that were being written when that backend died may have left bytes in the gaps, which have
+// to be zeros. The gaps are few and small.
 Status clear_gaps(FileSystem& files, const std::string& path, const FoundPart::Parts& parts) {
   constexpr uint64_t kMost = 1 << 20;  // bytes at once
   const auto there = files.open(path);
@@ -187,7 +188,7 @@ Status clear_gaps(FileSystem& files, const std::string& path, const FoundPart::P
           if (!opened.ok()) return opened.status();
           file = std::move(opened.value());
         }
-        // How it ends is what sync() says.
+        // sync() returns a failure of this write.
         file->write(at, std::span(zeros).first(bytes.size()), [](const Status&) {});
       }
       at += bytes.size();

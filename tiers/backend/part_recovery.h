@@ -1,4 +1,5 @@
-// Finds what an earlier backend left of a part: its files, and what its block logs say of them.
+// SPDX-License-Identifier: Apache-2.0
+// Finds the files that an earlier backend left of a part, and reads its block logs.
 #pragma once
 
 #include <cstdint>
@@ -23,18 +24,18 @@ struct FoundPart {
   struct Chunk {
     std::string path;
     std::vector<ChunkBlock> blocks;  // at least one
-    uint64_t memory_bytes = 0;       // that they are of
+    uint64_t memory_bytes = 0;       // bytes of memory that they hold, before compression
   };
-  std::map<uint32_t, Chunk> chunks;  // by number; that were not moved
+  std::map<uint32_t, Chunk> chunks;  // chunks that were not moved, by number
   std::map<uint32_t, MovedChunk> moved;
-  // Files for chunks that the client writes directly, by number, of which no log tells yet.
+  // Files for chunks that the client writes directly and no log names yet, by number.
   std::map<uint32_t, std::string> direct;
-  // Why a local tier's folder or block log could not be read; ok: all were. The fields above lack
-  // that folder's or log's share of the part, which may be all of the rest.
+  // Why a folder or block log on a local tier could not be read; ok: all were read. The fields
+  // above lack what that folder or log says of the part.
   Status unread;
-  // Where something is unread: the files that no log names so far. They stay.
+  // If `unread` is not ok: the files that no log names so far. They stay.
   std::vector<std::string> unnamed;
-  // Higher than those of all that there is.
+  // Numbers above those of all existing files.
   uint32_t next_log = 0;
   uint32_t next_segment = 0;
   uint32_t next_chunk = 0;
@@ -46,17 +47,18 @@ struct PartFolders {
   std::vector<std::string> chunks;  // on local tiers
 };
 
-// Files of the part that no log names hold nothing, and are removed, but for those that the client
-// writes directly, and where a log could not be read. `local_failed` is told of a local tier that
-// cannot be read. kDamaged where something is not there any more, or makes no sense.
+// Removes files of the part that no log names, except those that the client writes directly, and
+// except if a log could not be read. Calls `local_failed` for a local tier that cannot be read.
+// Returns kDamaged if a file is missing or a record contradicts another one.
 Result<FoundPart> find_part(
     FileSystem& files, const CheckpointPlace& place, const PartFolders& folders,
     const std::function<void(const std::string& path, const Status& why)>& local_failed);
 
-// A segment of an earlier backend is what the log says and nothing else, and durable, at return.
+// Makes an earlier backend's segment hold what the log says and zeros between, and makes it
+// durable.
 Status settle_segment(FileSystem& files, const std::string& path, const FoundPart::Parts& parts);
 
-// Where the last of these ends.
+// Returns the end of the last range.
 uint64_t end_of(const FoundPart::Parts& parts);
 
 }  // namespace gpusnap

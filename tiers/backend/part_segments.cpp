@@ -13,30 +13,30 @@ Status PartSegments::start(uint32_t first_segment) {
   auto writer = start_writer(first_segment, setting_.options.workers);
   if (!writer.ok()) return writer.status();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     writer_ = std::move(writer.value());
   }
   return progress_.status();  // abandon() may have come before there was a writer
 }
 
-// Chunks have workers and writes of their own, so that they never wait for the store. A chunk that
-// fails in the middle sends its blocks to segments with numbers of their own.
+// Chunks have their own workers and writes, so that they never wait for the store. The blocks of a
+// chunk that fails go to segments in a range of numbers of their own.
 Status PartSegments::start_for_chunks() {
-  if (for_chunks_) return {};
+  if (writers().size() > 1) return {};
   constexpr uint32_t kApart = 1U << 20;
-  // A process that saves has a fixed number of threads for all of this.
+  // Inside a program the number of threads is limited.
   const uint32_t workers = setting_.spawn ? 1 : setting_.options.workers;
   auto writer = start_writer(first_segment_ + kApart, workers);
   if (!writer.ok()) return writer.status();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for_chunks_ = std::move(writer.value());
   }
   return progress_.status();
 }
 
 SegmentStore& PartSegments::writer_for(const std::shared_ptr<PlacedFile>& chunk) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return chunk != nullptr && for_chunks_ ? *for_chunks_ : *writer_;
 }
 
@@ -59,13 +59,17 @@ Status PartSegments::finish() {
   return all;
 }
 
+Result<SegmentStore::Place> PartSegments::take(uint64_t bytes) {
+  return writers().front()->take(bytes);
+}
+
 void PartSegments::close() {
   writer_.reset();
   for_chunks_.reset();
 }
 
 std::vector<SegmentStore*> PartSegments::writers() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<SegmentStore*> all;
   if (writer_) all.push_back(writer_.get());
   if (for_chunks_) all.push_back(for_chunks_.get());

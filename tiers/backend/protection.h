@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protects committed parts against the loss of nodes, as the backend sees it. gpusnapd brings
-// one (tiers/levels/); the backend, which is also a part of the preloaded library, knows no more.
+// The backend's interface to the protection of committed parts against the loss of nodes. gpusnapd
+// implements it (tiers/levels/). The backend, which is also a part of the preloaded library, does
+// not depend on the implementation.
 #pragma once
 
 #include "tiers/backend/message.h"
@@ -11,11 +12,11 @@ namespace gpusnap {
 class Protection {
  public:
   virtual ~Protection() = default;
-  // The part has been committed. Takes note of it for good; does no more than that.
+  // The part has been committed. Records it durably and does nothing else.
   virtual void committed(const CheckpointText& part) = 0;
-  // Its files in the store stay as they are now, as far as this backend goes. Does not wait.
+  // This backend will not change the part's files in the store any more. Does not wait.
   virtual void settled(const CheckpointText& part) = 0;
-  // Whether there is something left that it has not tried yet.
+  // Returns whether there are parts that it has not tried to protect yet.
   virtual bool is_busy() const = 0;
 };
 

@@ -1,16 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/backend/remote_writer.h"
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "tiers/manifest.h"
+#include "tiers/mutex.h"
 #include "tiers/names.h"
 #include "tiers/no_throw.h"
 #include "tiers/store.h"
@@ -19,20 +19,10 @@ namespace gpusnap {
 
 namespace {
 
-// Between two looks at whether the backend is still there.
+// Time between two checks whether the backend still runs.
 constexpr std::chrono::nanoseconds kBetweenLooks = std::chrono::milliseconds(200);
-// The longest wait for a slot that tells of a chunk: other slots may have to go first.
+// The longest wait for a slot that describes a chunk: other slots may have to go first.
 constexpr std::chrono::nanoseconds kBetweenTries = std::chrono::milliseconds(5);
-
-// Whether they are the bytes of a slot, one after the other.
-bool are_bytes_of(std::span<const Piece> pieces, uint64_t used) {
-  uint64_t left = used;
-  for (const Piece& piece : pieces) {
-    if (piece.size == 0 || piece.size > left) return false;
-    left -= piece.size;
-  }
-  return left == 0 && used != 0;
-}
 
 Status abandoned() {
   return {Code::kInvalid, "the checkpoint was abandoned"};
@@ -44,7 +34,7 @@ class Stream {
   explicit Stream(StagingPool& pool) : pool_(pool) {}
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
-  // Abandons a stream that has not come to its end.
+  // Abandons a stream that has not ended.
   ~Stream() {
     if (open_) pool_.client().abandon(index_);
   }
@@ -57,7 +47,7 @@ class Stream {
     return {};
   }
 
-  // The slot is gone afterwards, whatever happens.
+  // Takes the slot in any case.
   Status send(std::span<const Piece> pieces, Slot* slot) {
     const size_t most = pool_.pieces_per_slot();
     if (pieces.size() <= most) {
@@ -81,7 +71,7 @@ class Stream {
     return {};
   }
 
-  // The manifest: bytes without a place on the device.
+  // Sends the manifest: bytes without pieces.
   Status send(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       const auto part = bytes.first(std::min(bytes.size(), pool_.slot_bytes()));
@@ -91,7 +81,7 @@ class Stream {
     return {};
   }
 
-  // False where no slot has come free within `longest`.
+  // Returns false if no slot has become free within `longest`.
   Result<bool> send(const DirectChunk& chunk, std::chrono::nanoseconds longest) {
     const Result<Slot*> slot = pool_.acquire(longest);
     if (slot.status().code() == Code::kBusy) return false;
@@ -104,7 +94,7 @@ class Stream {
     return true;
   }
 
-  // Whether the backend has still to look at chunks that were written directly.
+  // Returns whether the backend has not checked all directly written chunks yet.
   bool has_unchecked() {
     std::erase_if(unchecked_, [this](const auto& slot) {
       return !pool_.client().is_filled(slot.first, slot.second);
@@ -112,7 +102,7 @@ class Stream {
     return !unchecked_.empty();
   }
 
-  // Whether the backend keeps it in memory: then it is the backend's alone.
+  // Returns whether the backend keeps the checkpoint in memory, and then leaves it to the backend.
   bool is_kept() {
     if (!pool_.client().is_kept(index_)) return false;
     if (std::exchange(open_, false)) pool_.client().leave(index_);
@@ -122,7 +112,7 @@ class Stream {
   uint32_t index() const { return index_; }
   void seal() { pool_.client().seal(index_); }
 
-  // The backend's word, where it has spoken.
+  // The outcome that the backend has reported, if any.
   std::optional<Status> outcome() {
     std::optional<Status> outcome = pool_.client().outcome(index_);
     if (outcome && std::exchange(open_, false)) pool_.client().close(index_);
@@ -147,7 +137,7 @@ class Stream {
   StagingPool& pool_;
   uint32_t index_ = 0;
   bool open_ = false;
-  std::vector<std::pair<uint32_t, uint32_t>> unchecked_;  // slots of such chunks, and their lives
+  std::vector<std::pair<uint32_t, uint32_t>> unchecked_;  // slot and life of direct chunks
 };
 
 class Writer final : public CheckpointWriter, public DirectSink {
@@ -177,8 +167,8 @@ class Writer final : public CheckpointWriter, public DirectSink {
   void write(std::span<const Piece> pieces, Slot* slot, Check check) override {
     bool queued = false;
     const Status added = no_throw("queue a slot", [&] {
-      const std::lock_guard lock(mutex_);
-      if (over_) return Status();  // it has failed, which is told at the end
+      const MutexLock lock(mutex_);
+      if (over_) return Status();  // the failure is reported at the end
       queue_.push_back({merged(pieces), slot, std::move(check)});
       queued = true;
       work_.notify_one();
@@ -187,13 +177,13 @@ class Writer final : public CheckpointWriter, public DirectSink {
     if (queued) return;
     pool_.release(slot);
     if (added.ok()) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     lost_ = added;
     work_.notify_one();
   }
 
   void finish(Manifest manifest, JournalWriter* journal, Done done) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     journal_ = journal;
     done_call_ = std::move(done);
     manifest_ = std::move(manifest);
@@ -203,7 +193,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
   DirectSink* direct() override { return text_.in_memory ? nullptr : this; }
 
   Answer next_file(File& file) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (over_) return Answer::kNone;
     if (!stream_) return Answer::kNotYet;
     StagingClient& client = pool_.client();
@@ -218,13 +208,13 @@ class Writer final : public CheckpointWriter, public DirectSink {
 
   void add(DirectChunk chunk, const std::string& path) override {
     const Status added = no_throw("queue a chunk", [&] {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       direct_.push_back({std::move(chunk), path});
       work_.notify_one();
       return Status();
     });
     if (added.ok()) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     lost_ = added;
     work_.notify_one();
   }
@@ -232,19 +222,19 @@ class Writer final : public CheckpointWriter, public DirectSink {
   void give_back(const std::string& path) override { (void)files_.remove(path); }
 
   void abandon() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     abandoned_ = true;
     work_.notify_one();
   }
 
   void wait_handed_over() override {
-    std::unique_lock lock(mutex_);
-    decided_.wait(lock, [&] { return sealed_ || done(); });
+    const MutexLock lock(mutex_);
+    decided_.wait(mutex_, [&]() REQUIRES(mutex_) { return sealed_ || done(); });
   }
 
   Status wait() override {
-    std::unique_lock lock(mutex_);
-    decided_.wait(lock, [&] { return done(); });
+    const MutexLock lock(mutex_);
+    decided_.wait(mutex_, [&]() REQUIRES(mutex_) { return done(); });
     return status_;
   }
 
@@ -262,19 +252,22 @@ class Writer final : public CheckpointWriter, public DirectSink {
   };
 
   void body() {
-    Status status = no_throw("hand over a checkpoint", [&] { return hand_over_all(); });
-    std::unique_lock lock(mutex_);
+    const Status status = no_throw("hand over a checkpoint", [&] { return hand_over_all(); });
+    if (const Done tell = end(status)) tell(status);
+  }
+
+  // Waits until the outcome may be reported, and returns the function to report it to.
+  Done end(const Status& status) {
+    const MutexLock lock(mutex_);
     over_ = true;
     for (const Queued& queued : std::exchange(queue_, {})) pool_.release(queued.slot);
     for (const QueuedChunk& queued : std::exchange(direct_, {})) give_back(queued.path);
     status_ = status;
     done_.store(true, std::memory_order_release);
     decided_.notify_all();
-    // A failure is known before the end, but told at the end.
-    work_.wait(lock, [&] { return abandoned_ || manifest_; });
-    const Done tell = std::move(done_call_);
-    lock.unlock();
-    if (tell) tell(status);
+    // A failure is known before the end, but reported at the end.
+    work_.wait(mutex_, [&]() REQUIRES(mutex_) { return abandoned_ || manifest_; });
+    return std::exchange(done_call_, nullptr);
   }
 
   Status hand_over_all() {
@@ -285,7 +278,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
     // Removing the folder fails if other ranks are in it. A sealed part belongs to the backend: a
     // manifest whose removal is not durable may come back, and its folder must not be taken for a
     // new one.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (makes_folder_ && !status.ok() && !sealed_) (void)files_.remove_folder(folder_);
     return status;
   }
@@ -298,22 +291,22 @@ class Writer final : public CheckpointWriter, public DirectSink {
     if (Status checked = await_checks(stream); !checked.ok()) return checked;
     if (Status sealed = seal(stream); !sealed.ok()) return sealed;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       sealed_ = true;
       decided_.notify_all();
     }
     return await(stream);
   }
 
-  // While it is open, files for chunks may be asked for.
+  // While the stream is open, next_file() may ask for files.
   class StreamInUse {
    public:
     StreamInUse(Writer& writer, uint32_t stream) : writer_(writer) {
-      const std::lock_guard lock(writer_.mutex_);
+      const MutexLock lock(writer_.mutex_);
       writer_.stream_ = stream;
     }
     ~StreamInUse() {
-      const std::lock_guard lock(writer_.mutex_);
+      const MutexLock lock(writer_.mutex_);
       writer_.stream_.reset();
     }
     StreamInUse(const StreamInUse&) = delete;
@@ -323,15 +316,15 @@ class Writer final : public CheckpointWriter, public DirectSink {
     Writer& writer_;
   };
 
-  // Until the manifest is there. Slots first: what they hold could be what a chunk's slot waits
-  // for.
+  // Sends until the manifest is there. Slots come first: a chunk may wait for one of them to become
+  // free.
   Status send_all(Stream& stream) {
     for (;;) {
       Queued next;
       std::optional<QueuedChunk> chunk;
       {
-        std::unique_lock lock(mutex_);
-        if (Status served = await_work(lock); !served.ok()) return served;
+        const MutexLock lock(mutex_);
+        if (Status served = await_work(); !served.ok()) return served;
         if (abandoned_) return abandoned();
         if (!lost_.ok()) return lost_;
         if (!queue_.empty()) {
@@ -358,22 +351,24 @@ class Writer final : public CheckpointWriter, public DirectSink {
     }
   }
 
-  // Somebody may wait for an answer of a backend that has gone.
-  Status await_work(std::unique_lock<std::mutex>& lock) {
-    const auto has_work = [&] {
+  // Another thread may wait for an answer of a backend that has gone. Releases the lock meanwhile.
+  Status await_work() REQUIRES(mutex_) {
+    const auto has_work = [&]() REQUIRES(mutex_) {
       return abandoned_ || !lost_.ok() || manifest_ || !queue_.empty() || !direct_.empty();
     };
-    while (!work_.wait_for(lock, kBetweenLooks, has_work)) {
+    while (!work_.wait_for(mutex_, kBetweenLooks, has_work)) {
       if (!asking_) continue;
-      lock.unlock();
-      Status served = pool_.watch().look();
-      lock.lock();
-      if (!served.ok()) return served;
+      if (Status served = look_at_server(); !served.ok()) return served;
     }
     return {};
   }
 
-  // Where there is no slot it stays queued.
+  Status look_at_server() REQUIRES(mutex_) {
+    const Unlocked unlocked(mutex_);
+    return pool_.watch().look();
+  }
+
+  // Without a free slot the chunk stays queued.
   Status send(Stream& stream, QueuedChunk queued) {
     Status status;
     if (const auto outcome = stream.outcome()) status = ended(*outcome);
@@ -383,19 +378,20 @@ class Writer final : public CheckpointWriter, public DirectSink {
       give_back(queued.path);
       return sent.status();
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     direct_.push_front(std::move(queued));
     return {};
   }
 
-  // A sealed checkpoint is as memory was at the cut: the host has not seen these chunks.
+  // A sealed checkpoint is valid as it is, and the host has not seen the bytes of these chunks:
+  // waits until the backend has checked them.
   Status await_checks(Stream& stream) {
     for (;;) {
       const uint32_t seen = pool_.client().changes();
       if (!stream.has_unchecked()) return {};
       if (const auto outcome = stream.outcome()) return ended(*outcome);
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         if (abandoned_) return abandoned();
       }
       if (Status served = pool_.watch().look(); !served.ok()) return served;
@@ -408,7 +404,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
     if (!are_bytes_of(queued.pieces, bytes.size())) {
       return {Code::kInvalid, "cannot write a checkpoint: the pieces are not the slot's bytes"};
     }
-    // A backend that has ended it early takes no more slots of it.
+    // A backend that has ended the stream early takes no more slots.
     if (const auto outcome = stream.outcome()) return ended(*outcome);
     return queued.check ? queued.check(bytes) : Status();
   }
@@ -418,7 +414,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
     return {Code::kIo, "the backend ended a checkpoint that was not complete"};
   }
 
-  // The journal first: the manifest says how much of it there has to be.
+  // Settles the journal first: the manifest says how much of it must be durable.
   Status seal(Stream& stream) {
     ManifestText head;
     if (journal_ != nullptr && !manifest_->journal.empty()) {
@@ -445,7 +441,7 @@ class Writer final : public CheckpointWriter, public DirectSink {
       const uint32_t seen = pool_.client().changes();
       if (const auto outcome = stream.outcome()) return *outcome;
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         if (abandoned_) return abandoned();
       }
       if (stream.is_kept()) return {};
@@ -460,21 +456,22 @@ class Writer final : public CheckpointWriter, public DirectSink {
   const CheckpointText text_;
   const std::string folder_;
 
-  std::mutex mutex_;
-  std::condition_variable work_;
-  std::condition_variable decided_;
-  std::deque<Queued> queue_;
-  std::deque<QueuedChunk> direct_;
-  std::optional<uint32_t> stream_;    // while it is open
-  bool asking_ = false;               // for a file for a chunk
-  std::optional<Manifest> manifest_;  // once it is there, the thread's own
+  Mutex mutex_;
+  ConditionVariable work_;
+  ConditionVariable decided_;
+  std::deque<Queued> queue_ GUARDED_BY(mutex_);
+  std::deque<QueuedChunk> direct_ GUARDED_BY(mutex_);
+  std::optional<uint32_t> stream_ GUARDED_BY(mutex_);  // while it is open
+  bool asking_ GUARDED_BY(mutex_) = false;             // for a file for a chunk
+  // Set by finish() under the lock; after that used by the writer's thread without it.
+  std::optional<Manifest> manifest_;
   JournalWriter* journal_ = nullptr;
-  Done done_call_;
-  bool abandoned_ = false;
-  Status lost_;          // why a slot could not be queued
-  bool sealed_ = false;  // all has been handed over
-  bool over_ = false;    // no more slots are taken
-  Status status_;
+  Done done_call_ GUARDED_BY(mutex_);
+  bool abandoned_ GUARDED_BY(mutex_) = false;
+  Status lost_ GUARDED_BY(mutex_);          // why a slot could not be queued
+  bool sealed_ GUARDED_BY(mutex_) = false;  // all has been handed over
+  bool over_ GUARDED_BY(mutex_) = false;    // no more slots are taken
+  Status status_ GUARDED_BY(mutex_);
   std::atomic<bool> done_{false};
   Join join_;
 };

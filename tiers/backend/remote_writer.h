@@ -1,7 +1,7 @@
-// A checkpoint on its way to the backend: what a CheckpointWriter does from the process that saves.
-// Slots are looked at and handed over by a thread of the writer's own; the backend, of this process
-// or of another one, compresses, writes and commits. From the moment at which all has been handed
-// over (finish()) the checkpoint does not need this process any more.
+// SPDX-License-Identifier: Apache-2.0
+// Hands a checkpoint over to the backend. The writer's thread checks and hands over the slots; the
+// backend, of this process or of another one, compresses, writes and commits. After everything has
+// been handed over (wait_handed_over()), the checkpoint does not need this process any more.
 #pragma once
 
 #include <cstddef>
@@ -21,53 +21,54 @@
 
 namespace gpusnap {
 
-// One rank's part of one checkpoint being written. write() and finish() only queue work for the
-// writer's own thread: checksums, file writes, syncs and the commit happen there.
+// Writes one rank's part of one checkpoint. write() and finish() only queue work for the writer's
+// thread. Thread-safe.
 class CheckpointWriter {
  public:
-  virtual ~CheckpointWriter() = default;  // abandons what was not committed, removes its files
-  // Looks at a slot's bytes before they are written; not ok fails the checkpoint with that status.
+  virtual ~CheckpointWriter() = default;  // abandons an uncommitted checkpoint, removes its files
+  // Checks a slot's bytes before they are written. A failure fails the checkpoint with that status.
   using Check = std::function<Status(std::span<const std::byte> bytes)>;
-  // Queues the slot's used bytes as the content of the pieces, which lie in it one after the other
-  // (at least one, none empty, their sizes add up to `used`); the slot goes back to the pool when
-  // written. Pieces that go on where the one before them ends are stored as one. `check` is called
-  // by the writer's own thread, once, or never where the checkpoint has failed before.
+  // Queues the slot's used bytes as the content of the pieces, which lie in it one after the other:
+  // at least one, none empty, and their sizes add up to `used`. The slot goes back to the pool when
+  // it is written. Adjacent pieces are stored as one. The writer's thread calls `check` once, or
+  // never if the checkpoint has failed before.
   virtual void write(std::span<const Piece> pieces, Slot* slot, Check check = {}) = 0;
-  // No more data. `manifest` holds everything but extents and segments; its last journal part is
+  // Ends the data. `manifest` holds everything but extents and segments; its last journal part is
   // made durable in `journal` before the manifest is committed. The parent of an increment must
-  // have been committed. Does not wait. `done` is called
-  // last of all by the writer's own thread, whether it was committed or has failed.
+  // have been committed. Does not wait. `done` is the last call of the writer's thread, after a
+  // commit or a failure.
   using Done = std::function<void(const Status&)>;
   virtual void finish(Manifest manifest, JournalWriter* journal, Done done = {}) = 0;
-  // Takes chunks that the caller writes to a local tier itself; lives as long as this. finish()
-  // does not seal the checkpoint before the backend has checked all of them. Null: it takes none.
+  // Takes chunks that the caller writes to a local tier itself; lives as long as the writer.
+  // finish() does not seal the checkpoint before the backend has checked all of them. Null: not
+  // supported.
   virtual DirectSink* direct() { return nullptr; }
   virtual void abandon() = 0;
-  // Waits until it does not need this process any more: all has been handed over to a backend that
-  // outlives it, or it has come to its end.
+  // Waits until the checkpoint does not need this process any more: everything has been handed over
+  // to a backend that outlives it, or the checkpoint has ended.
   virtual void wait_handed_over() = 0;
-  // Waits until it is committed, kept in memory where its text says so, or has failed.
+  // Waits until the checkpoint is committed, kept in memory if its text says so, or has failed.
   virtual Status wait() = 0;
   virtual bool done() const = 0;
 };
 
-// The process that makes the checkpoint's folder in the store, whose name takes its number.
+// The process that makes the checkpoint's folder in the store, which reserves its epoch.
 enum class FolderMaker {
-  // The writer, before it hands over anything: nobody else gives the number to another checkpoint
-  // while its bytes are in memory alone. Waits for the store, however long that takes to answer.
+  // The writer, before it hands over anything: no other checkpoint gets the epoch while the bytes
+  // are
+  // in memory alone. Waits until the store answers.
   kWriter,
-  // The backend, which writes to local tiers meanwhile. Should it die before the store answers, a
-  // run on another node can take the number, and one of the two checkpoints is refused. So this is
-  // for jobs of one rank: with several, parts of both could look like one checkpoint.
+  // The backend, which writes to local tiers meanwhile. If it dies before the store answers, a run
+  // on
+  // another node can take the epoch, and one of the two checkpoints is refused. Only for jobs of
+  // one
+  // rank: with several, parts of both could look like one checkpoint.
   kBackend,
 };
 
-// A checkpoint that stays in memory has no folder.
-
-// `files`, `pool` outlive it.
-//
-// A backend that has gone is waited for as long as the pool's watch says; one that cannot be had
-// any more, a pool that stays full because of that, fails this checkpoint.
+// `files` and `pool` outlive the writer. A checkpoint that stays in memory gets no folder. If the
+// backend has gone, the writer waits for another one as long as the pool's watch says; then the
+// checkpoint fails.
 Result<std::unique_ptr<CheckpointWriter>> start_remote_writer(FileSystem& files, StagingPool& pool,
                                                               const CheckpointText& text,
                                                               FolderMaker folder,

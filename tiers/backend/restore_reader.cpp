@@ -20,7 +20,7 @@ namespace gpusnap {
 
 namespace {
 
-// Whether their bytes are those of the same ranges.
+// Returns whether both manifests have the same ranges.
 bool is_same(const Manifest& one, const Manifest& other) {
   const auto same_range = [](const SavedRange& a, const SavedRange& b) {
     return std::tie(a.kind, a.address, a.size, a.life) ==
@@ -85,7 +85,7 @@ Result<Contents> RestoreReader::resolve_located(LocalChunks& near) {
   auto pieces = place_extents(contents.chain);
   if (!pieces.ok()) return pieces.status();
   contents.pieces = std::move(pieces.value());
-  // The part's own bytes on local devices are among its files.
+  // The part's files include its bytes on local devices.
   const auto ancestors = std::span<const Manifest>(contents.chain).subspan(1);
   near = find_copies(files_, request_.ssd, store_.folder(), name, ancestors);
   const Manifest& manifest = contents.chain.front();
@@ -115,14 +115,14 @@ Result<Contents> RestoreReader::resolve_stored(LocalChunks& near) {
   return contents;
 }
 
-// Null where nothing is known of it: then it is what the store has.
+// Null if the part is not in flight: the store has its manifest.
 const Manifest* RestoreReader::manifest_of_request() const {
   const auto& ranks = request_.checkpoint.ranks;
   const auto own = std::ranges::find(ranks, request_.rank, &Manifest::rank);
   return request_.locate && own != ranks.end() ? &*own : nullptr;
 }
 
-// Reads what is still needed from there.
+// Makes the reader of the bytes that are still needed.
 Status RestoreReader::read_from(Contents contents, LocalChunks near) {
   const Manifest* const expected = manifest_of_request();
   if (expected != nullptr && !is_same(*expected, contents.chain.front())) {
@@ -149,8 +149,8 @@ Status RestoreReader::read_from(Contents contents, LocalChunks near) {
   return {};
 }
 
-// A block has the same checksums wherever it lies. Memory alone cannot tell that it was damaged,
-// but bytes that have moved, or that were located twice, are to be those that were there at first.
+// A block has the same checksums wherever it lies. Damage in memory cannot be detected at first,
+// but bytes that have moved or were located twice must be the same as at first.
 bool RestoreReader::has_changed(const Manifest& before, const Manifest& now) const {
   std::map<std::pair<uint32_t, uint64_t>, const Extent*> known;
   for (const Extent& extent : before.extents) known[{extent.range, extent.offset}] = &extent;
@@ -158,7 +158,7 @@ bool RestoreReader::has_changed(const Manifest& before, const Manifest& now) con
     const auto found = known.find({extent.range, extent.offset});
     if (found == known.end() || found->second->size != extent.size) return false;
     const Extent& other = *found->second;
-    // One that is compressed has a checksum of its own, however large it is.
+    // A compressed block has one checksum, whatever its size.
     const bool is_comparable = extent.parts.size() == other.parts.size();
     return is_comparable && is_needed(extent.range, extent.offset, extent.size) &&
            (extent.checksum != other.checksum || extent.parts != other.parts);
@@ -195,7 +195,7 @@ std::vector<PlacedExtent> RestoreReader::needed(const std::vector<PlacedExtent>&
   return left;
 }
 
-// They do not overlap. Neighbours become one.
+// Pieces do not overlap. Joins neighbours.
 void RestoreReader::note_taken(const ReadPiece& piece) {
   Taken& taken = taken_[piece.range];
   uint64_t end = piece.end();
@@ -232,7 +232,7 @@ void RestoreReader::stop() {
 void RestoreReader::end_ahead() {
   stop();
   if (ahead_) std::exchange(ahead_, {})();
-  // Memory ran out somewhere: nobody can tell which units are where.
+  // Memory ran out at an unknown point: where units lie is not known any more.
   if (!std::exchange(ahead_status_, {}).ok()) reader_.reset();
 }
 
@@ -252,7 +252,7 @@ Status RestoreReader::read_all(const TakePieces& take) {
     bool take_failed = false;
     Status read = read_once(take, take_failed);
     if (read.ok() || take_failed || !is_pending()) return read;
-    // Something has moved since it was located, or cannot be read for good.
+    // Bytes have moved since they were located, or cannot be read at all.
     const int64_t began = monotonic_clock().now_ns();
     reader_.reset();
     Status found = find();
@@ -272,7 +272,7 @@ Status RestoreReader::read_once(const TakePieces& take, bool& take_failed) {
     return reader_->run(
         [&](std::span<const ReadPiece> pieces, std::span<const std::byte> bytes) {
           const int64_t now = clock.now_ns();
-          // Set until the pieces are noted: nothing is taken twice, whatever fails before that.
+          // Set until the pieces are recorded, so that no byte is taken twice after a failure.
           take_failed = true;
           Status taken = take(pieces, bytes);
           if (taken.ok() && notes) std::ranges::for_each(pieces, [&](auto& p) { note_taken(p); });
@@ -284,7 +284,7 @@ Status RestoreReader::read_once(const TakePieces& take, bool& take_failed) {
         {});
   });
   waited_ns_ += clock.now_ns() - began - taking;
-  // Another unit, before it, may have failed only because it has moved.
+  // An earlier unit may have failed only because it has moved.
   return failed_take.ok() ? read : failed_take;
 }
 
@@ -299,8 +299,8 @@ std::unique_ptr<AheadFiles> RestoreReader::make_files() const {
   return made;
 }
 
-// A backend that finds a name which a SIGKILL has kept from going removes it: it lies in the folder
-// of what looks like a backend, and no log speaks of it.
+// After a SIGKILL the file may keep its name. A later backend removes it: it lies in a folder like
+// a backend's, and no log names it.
 Result<std::unique_ptr<BulkFile>> RestoreReader::make_file(const SsdFolder& folder) const {
   constexpr int kFolders = 3;  // of a store, a job, an epoch
   const CheckpointInfo& checkpoint = request_.checkpoint;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a checkpoint for its restore. Which bytes that needs, and in which order, is known long
-// before the memory is there that they go to: so reading may begin at once, on a thread of its own.
-// Where the store does not have the checkpoint yet, its bytes move on while they are read: from
-// memory to devices, and to the store. Bytes count only if they have the checksums that they had
-// when they were located first; for what has moved meanwhile all is located anew. Each block moves
-// a few times at most, so this comes to an end.
+// Reads a checkpoint for its restore. The order of the bytes is known long before their memory is
+// allocated, so reading may begin at once, on a thread of its own.
+//
+// If the store does not have the checkpoint yet, its bytes move while they are read: from memory to
+// devices, and to the store. Bytes are accepted only with the checksums that they had when they
+// were first located. When bytes have moved, everything is located anew. Each block moves a few
+// times at most, so this ends.
 #pragma once
 
 #include <cstdint>
@@ -27,18 +28,18 @@
 
 namespace gpusnap {
 
-// One thread's, but for stop().
+// Used by one thread, except for stop().
 class RestoreReader {
  public:
   struct Request {
     CheckpointInfo checkpoint;
     uint32_t rank = 0;
     std::vector<SsdFolder> ssd;
-    uint32_t shares = 1;  // processes that may use those at the same time
-    std::string run;      // names files, for as long as they have names
+    uint32_t shares = 1;  // processes that share these folders
+    std::string run;      // for names of temporary files
     Spawn spawn;
-    // Where the rank's part is on its way to the store; the checkpoint then has that rank's
-    // manifest, without extents. Empty: the store has it.
+    // Locates the rank's part on its way to the store; the checkpoint then has that rank's manifest
+    // without extents. Empty: the store has the part.
     LocatePart locate;
   };
 
@@ -49,23 +50,24 @@ class RestoreReader {
   RestoreReader& operator=(const RestoreReader&) = delete;
   ~RestoreReader();
 
-  // Reads ahead from now on. Failures are nothing: they come again, and count, below.
+  // Starts reading ahead. Failures are ignored: open() and read_all() meet them again.
   void begin();
-  // Begins no more reads, and waits for nothing. Any thread.
+  // Stops reading ahead. Does not wait. Any thread.
   void stop();
 
-  // The contents of the checkpoint. Reading ahead has ended when it returns.
+  // Ends reading ahead and returns the contents of the checkpoint.
   Result<const Contents*> open();
-  // As Store::read_all(), once, after open(): each byte is taken once, wherever it came from.
+  // As Store::read_all(). Called once, after open(). Each byte is taken once, wherever it comes
+  // from.
   Status read_all(const TakePieces& take);
   const LocalChunks::Counts& counts() const { return near_.counts; }
-  // Whether the store does not have the checkpoint, as far as is known. After open().
+  // Returns whether the store does not have the checkpoint yet, as far as known. After open().
   bool is_pending() const { return static_cast<bool>(request_.locate) && !is_in_store_; }
-  // For how long open() and read_all() have waited for files.
+  // Time for which open() and read_all() have waited for files.
   int64_t waited_ns() const { return waited_ns_; }
 
  private:
-  // The bytes of a range that were taken: their ends, by their beginnings.
+  // The bytes of a range that were taken: end by begin.
   using Taken = std::map<uint64_t, uint64_t>;
 
   Status find();
@@ -87,12 +89,12 @@ class RestoreReader {
   Store& store_;
   const Request request_;
   const std::unique_ptr<ReadBuffers> buffers_;
-  // The last one is read from. Callers of open() have the first one; it stays.
+  // Reads use the last one. Callers of open() have the first one; it stays.
   std::list<Contents> contents_;
   LocalChunks near_;
-  bool is_in_store_ = false;         // it was on its way, and has come there
+  bool is_in_store_ = false;         // it has arrived there after it was in flight
   uint64_t places_ = 0;              // a checksum of where all of it was located last
-  std::map<uint32_t, Taken> taken_;  // by range; of one that is on its way
+  std::map<uint32_t, Taken> taken_;  // by range; of a checkpoint in flight
   uint64_t taken_bytes_ = 0;
   std::unique_ptr<UnitReader> reader_;
   Join ahead_;           // empty: nothing is read ahead

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compresses one block of a snapshot and decompresses it again. A block is what a staging slot
 // holds: any size from 1 byte to the most that a codec was made for.
 //
@@ -60,9 +61,9 @@ class Compressor {
   Compressor(const Compressor&) = delete;
   Compressor& operator=(const Compressor&) = delete;
 
-  // Bytes written to the beginning of `to`, which does not overlap `block`; 0 where they would be
-  // more than `to` has, so that a `to` smaller than the block takes only what shrinks. kInvalid for
-  // an empty block and for one above the most.
+  // Writes to the beginning of `to`, which does not overlap `block`, and returns the number of
+  // bytes. Returns 0 if they do not fit: a `to` smaller than the block takes only blocks that
+  // shrink. Returns kInvalid for an empty block and for one above the most.
   Result<size_t> compress(Form form, std::span<const std::byte> block,
                           std::span<std::byte> to) noexcept;
 
@@ -75,8 +76,8 @@ class Compressor {
   const size_t most_block_bytes_;
 };
 
-// Takes bytes from anywhere. Not thread-safe: one per thread. Allocates when it is made, and
-// nothing that depends on its input.
+// Takes arbitrary bytes. Not thread-safe: one per thread. Allocates when it is made; no allocation
+// depends on its input.
 class Decompressor {
  public:
   // Frames with a window above 2^most_window_log bytes are refused. kIo where there is no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/compression/policy.h"
 
 #include <algorithm>
@@ -55,7 +56,7 @@ bool Policy::wants_sample(const Situation& chunk) {
   if (setting_.mode == CompressionSetting::Mode::kLevel) return true;
   if (chunk.workers == 0) return false;
   if (!(chunk.flush_bandwidth > 0)) return chunk.busy_seconds >= kLeastBusySeconds;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (fastest_ > 0) {
     // At best nothing would be left to store.
     const double most = raw_seconds(chunk) * (1 - options_.margin);
@@ -100,7 +101,7 @@ Decision Policy::decide(const Situation& chunk, const Sample& sample) {
   Decision best;
   const Trial sum = sample.sum();
   if (setting_.mode == CompressionSetting::Mode::kOff || sum.bytes == 0) return best;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   double fastest = 0;
   for (const Trial& trial : sample.trials) fastest = std::max(fastest, trial.speed());
   fastest_ = std::max(fastest, fastest_ * kFade);
@@ -132,7 +133,7 @@ Decision Policy::decide(const Situation& chunk, const Sample& sample) {
 void Policy::learn(Form form, const Trial& block, double speed) {
   if (form == Form::kStored || block.bytes == 0 || !(speed > 0)) return;
   const double seen = std::clamp(speed / block.speed(), kLeastSlowness, kMostSlowness);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // A busy machine slows all of them down; what the others gain from a quiet one they have to show.
   for (double& slowness : slowness_) {
     if (seen > slowness) slowness += kWeightOfWorse * (seen - slowness);
@@ -142,7 +143,7 @@ void Policy::learn(Form form, const Trial& block, double speed) {
 }
 
 double Policy::slowness(Form form) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return form == Form::kStored ? 1 : slowness_[index_of(form)];
 }
 
@@ -151,7 +152,7 @@ ChunkCourse::ChunkCourse(Policy& policy, const Situation& chunk, const Decision&
 
 void ChunkCourse::done(const Trial& block, double flush_bandwidth) noexcept {
   policy_.learn(decision_.form, block, decision_.speed);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   sum_.add(block);
   constexpr uint32_t kFewest = 2;  // one may have had bad luck
   if (++blocks_ >= kFewest && !goes_on(sum_, flush_bandwidth)) {

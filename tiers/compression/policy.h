@@ -1,9 +1,10 @@
-// Whether a chunk is compressed, and in which form: never where its checkpoint would be later for
-// it. Decides from a sample of the chunk (sample.h), from what earlier blocks took, and from what
-// the store takes at present. No I/O, no threads, no clock.
+// SPDX-License-Identifier: Apache-2.0
+// Decides whether a chunk is compressed, and in which form: only if that does not delay its
+// checkpoint. The decision uses a sample of the chunk (sample.h), times of earlier blocks, and the
+// present throughput of the store. No I/O, no threads, no clock.
 //
-// When a level is asked for, all of this is decided already: every chunk is compressed, and the
-// sample only chooses the form. A block that does not shrink is then stored as it is, by itself.
+// If the user sets a level, every chunk is compressed, and the sample only chooses the form. A
+// block that does not shrink is then stored uncompressed.
 //
 // The model follows section II.C of the PCCR paper: stages that overlap take together what the
 // slowest of them takes. That holds for endless streams; a chunk has few blocks, so here what fills
@@ -34,11 +35,11 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 
 #include "tiers/compression/codec.h"
 #include "tiers/compression/sample.h"
 #include "tiers/compression/setting.h"
+#include "tiers/mutex.h"
 #include "tiers/status.h"
 
 namespace gpusnap {
@@ -79,10 +80,10 @@ class Policy {
   // Returns the options that the compressors are made with.
   CodecOptions codec() const { return {setting_.level, setting_.window_log}; }
 
-  // Whether the chunk is worth a sample: not where the store takes it faster than any data was
-  // compressed of late, but for one in so many, or where the sample alone would take too long, and
-  // not where nothing is known of the store and it may be idle soon. When a level is asked for,
-  // each is.
+  // Returns whether the chunk is worth a sample. It is not if the store is faster than any recent
+  // compression (except one chunk in `probe_every`), if the sample alone would take too long, or if
+  // the store's throughput is not known and the store may be idle soon. With a level set, every
+  // chunk is.
   bool wants_sample(const Situation& chunk);
   // A sample without bytes is one that could not be taken.
   Decision decide(const Situation& chunk, const Sample& sample);
@@ -101,16 +102,17 @@ class Policy {
 
   const CompressionSetting setting_;
   const Options options_;
-  mutable std::mutex mutex_;
-  std::array<double, kCompressedForms.size()> slowness_;
-  double fastest_ = 0;       // bytes per second of the fastest form, of late; 0: nothing sampled
-  double sample_speed_ = 0;  // of the samples, of late
-  uint32_t unsampled_ = 0;   // chunks since the last sample
+  mutable Mutex mutex_;
+  std::array<double, kCompressedForms.size()> slowness_ GUARDED_BY(mutex_);
+  double fastest_ GUARDED_BY(mutex_) =
+      0;  // bytes per second of the fastest form, of late; 0: nothing sampled
+  double sample_speed_ GUARDED_BY(mutex_) = 0;  // of the samples, of late
+  uint32_t unsampled_ GUARDED_BY(mutex_) = 0;   // chunks since the last sample
 };
 
-// A chunk under way: what its blocks really take. When they turn out slower than the store is, or
-// do not shrink, the rest is stored as it is, unless a level was asked for. Thread-safe. The policy
-// outlives it.
+// A chunk that is being compressed. If its blocks turn out slower than the store, or do not shrink,
+// the rest is stored uncompressed, unless the user set a level. Thread-safe. The policy outlives
+// it.
 class ChunkCourse {
  public:
   ChunkCourse(Policy& policy, const Situation& chunk, const Decision& decision);
@@ -127,9 +129,9 @@ class ChunkCourse {
   const Situation chunk_;
   const Decision decision_;
   std::atomic<Form> form_;
-  std::mutex mutex_;
-  Trial sum_;
-  uint32_t blocks_ = 0;
+  Mutex mutex_;
+  Trial sum_ GUARDED_BY(mutex_);
+  uint32_t blocks_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace gpusnap

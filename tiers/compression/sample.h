@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Estimates gain and cost of compressing a chunk from a small part of it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The byte shuffle: of elements of 2, 4 or 8 bytes, all first bytes, then all second ones, and so
 // on. In neighbouring numbers the bytes of sign and exponent are alike and those of the mantissa's
 // end are noise; apart from each other, zstd finds the former and passes over the latter.

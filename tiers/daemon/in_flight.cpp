@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/daemon/in_flight.h"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ bool may_grow(StagingMemory& memory, const Owned<StreamState>& journal) {
   return journal.state == StreamState::kOpen && has_program(memory, journal);
 }
 
-// A copy of what other processes may be changing meanwhile.
+// Returns a copy, since other processes may change the entry meanwhile.
 std::string copy_of(const char* text, uint32_t bytes, size_t most) {
   return {text, std::min<size_t>(bytes, most)};
 }

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parts and journals that programs of this node have handed over, or are handing over, and that are
-// not durable yet: seen from outside, by neither a client nor the server.
+// not durable yet, as an observer sees them that is neither a client nor the server.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +22,10 @@ struct InFlight {
   struct Part {
     StreamLife stream;
     CheckpointText text;
-    bool sealed = false;      // all of it is there, and needs its program no more
-    bool held = false;        // and all of it outlives the node's memory
+    bool sealed = false;      // all slots were handed over: the program is not needed any more
+    bool held = false;        // sealed, and all slots outlive the node's memory
     bool kept = false;        // it stays in memory, where it is whole
-    bool is_running = false;  // its program
+    bool is_running = false;  // whether its program runs
   };
   struct Journal {
     StreamLife stream;
@@ -35,17 +36,17 @@ struct InFlight {
   std::vector<Journal> journals;
 };
 
-// Returns approximately what is in flight at this moment. Leaves out what makes no sense: the
-// server refuses it.
+// Returns approximately what is in flight at this moment. Leaves out streams with an invalid text,
+// which the server refuses.
 InFlight look_at(StagingMemory& memory);
 
 enum class Fate {
   kPending,
-  kDurable,  // the server says so, and the program has not heard it yet
-  kFailed,   // likewise
-  kGone,     // nobody is left who would be told
+  kDurable,  // reported by the server; the program has not read the outcome yet
+  kFailed,   // reported by the server; the program has not read the outcome yet
+  kGone,     // the stream has ended, and its outcome is not there any more
 };
-// `why`: where it failed.
+// `why`: the reason of a failure.
 Fate fate_of(StagingMemory& memory, const StreamLife& stream, std::string& why);
 
 }  // namespace gpusnap

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/daemon/leftovers.h"
 
 #include <algorithm>
@@ -24,11 +25,11 @@ void for_each_entry(
   }
 }
 
-// `folder`: that the log is in.
+// `folder`: of the log.
 using TakeLog =
     std::function<void(const std::string& folder, const BlockLog& log, CheckpointText text)>;
 
-// Passes each good block log of one epoch's folder to `take`.
+// Passes each readable block log of one epoch's folder to `take`.
 void take_logs(FileSystem& files, const std::string& folder, const TakeLog& take) {
   for_each_entry(files, folder, false, [&](const std::string& path, const std::string& name) {
     if (!parse_block_log_name(name)) return;
@@ -55,7 +56,7 @@ void for_each_log(FileSystem& files, const std::vector<SsdFolder>& ssd, const Ta
   }
 }
 
-// A part's epoch has a folder on each device, of the same place below its root.
+// A part's epoch has a folder on each device, at the same path below the device's root.
 std::vector<std::string> on_each(const std::vector<SsdFolder>& ssd, const std::string& folder) {
   std::vector<std::string> folders;
   for (const SsdFolder& device : ssd) {
@@ -68,7 +69,7 @@ std::vector<std::string> on_each(const std::vector<SsdFolder>& ssd, const std::s
   return folders;
 }
 
-// The store can be read, and the part's manifest is not there.
+// Returns whether the store can be read and does not have the part's manifest.
 bool has_gone(FileSystem& files, const CheckpointText& part) {
   if (!files.entries(part.store).ok()) return false;
   const std::string folder =
@@ -130,7 +131,7 @@ bool is_in_store(FileSystem& files, const CheckpointText& part) {
       })) {
     return true;
   }
-  // Gone, and others of the rank came later.
+  // The part was removed, and later parts of the rank exist.
   const bool is_there = std::ranges::any_of(epochs.value(), [&](const FolderEntry& entry) {
     return parse_epoch_folder(entry.name) == part.epoch;
   });

@@ -1,5 +1,6 @@
-// Parts on this node's own devices, above all parts that are whole there and not in their store
-// yet. Their programs and backends may be gone, and the machine may have restarted since.
+// SPDX-License-Identifier: Apache-2.0
+// Parts on devices of this node, above all parts that are whole there and not in their store yet.
+// Their programs and backends may have ended, and the machine may have restarted since.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +16,20 @@
 
 namespace gpusnap {
 
-// Parts whose block log says that all of them is there. A log that cannot be read is passed over:
-// it is the backend's to say what is wrong with it.
+// Returns the parts whose block log says that they are whole. Skips a log that cannot be read: the
+// backend reports such a log.
 std::vector<CheckpointText> leftovers_on(FileSystem& files, const std::vector<SsdFolder>& ssd);
 
-// Removes copies of what was in a store and is not there any more, whoever made them.
+// Removes copies of parts that were in a store and are not there any more.
 void remove_stale_copies(FileSystem& files, const std::vector<SsdFolder>& ssd);
 
-// Bytes that each job has there, by its folder's name in the store: what is on its way, and copies.
-// `is_meant`: whether that store's jobs count.
+// Returns the bytes of each job on these devices, parts in flight and copies, by the name of its
+// folder in the store. `is_meant`: returns whether jobs of that store count.
 std::map<std::string, uint64_t> space_on(
     FileSystem& files, const std::vector<SsdFolder>& ssd,
     const std::function<bool(const std::string& store)>& is_meant);
 
-// Whether the store holds that part, or has gone on since: then it may have been removed again.
+// Returns whether the store holds that part or a later epoch; then the part may have been pruned.
 bool is_in_store(FileSystem& files, const CheckpointText& part);
 
 }  // namespace gpusnap

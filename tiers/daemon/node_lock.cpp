@@ -15,7 +15,7 @@ namespace gpusnap {
 
 namespace {
 
-// The path leads to the file that is open, not to another one that was made since.
+// Returns whether the path still leads to the open file, and not to a newer one.
 bool is_at(const std::string& path, const Descriptor& file) {
   struct stat open {};
   struct stat named {};
@@ -31,8 +31,8 @@ NodeLock::NodeLock(const std::string& node, const std::string& purpose)
 
 NodeLock::NodeLock(std::string path) : makes_folder_(false), path_(std::move(path)) {}
 
-// The file goes while it is still locked: another one that locks it then finds that it is not at
-// its path any more.
+// Removes the file while it is locked: another process that locks it after that finds that it is
+// not at its path any more.
 NodeLock::Held::~Held() {
   if (!file_.valid()) return;
   (void)::unlink(lock_.path_.c_str());
@@ -47,7 +47,7 @@ Result<std::optional<NodeLock::Held>> NodeLock::try_hold() const {
 }
 
 Result<Descriptor> NodeLock::lock_file() const {
-  // Another holder may remove the file, or the folder, between two of these steps.
+  // Another holder may remove the file or the folder between any two steps.
   constexpr int kTries = 5;
   int error = 0;
   for (int i = 0; i < kTries; ++i) {

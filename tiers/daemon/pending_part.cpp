@@ -28,7 +28,7 @@ namespace gpusnap {
 
 namespace {
 
-// A part that fails has given its slots back a moment before its stream has ended.
+// A failed part releases its slots a moment before its stream ends.
 constexpr int kMostLooks = 50;
 constexpr auto kBetweenLooks = std::chrono::milliseconds(2);
 
@@ -37,22 +37,22 @@ Status not_yet(const CheckpointText& text, const std::string& why) {
                            " cannot be restored before it is in its store: " + why};
 }
 
-// A slot of the part that was filled when it was looked at.
+// A slot of the part that was filled when it was read.
 struct SeenSlot {
   uint32_t index = 0;
   Owned<SlotState> word;
-  bool is_needed = false;        // any of its data is
+  bool is_needed = false;        // whether any of its bytes are needed
   std::vector<Extent> extents;   // of data
   std::vector<std::byte> bytes;  // of the manifest
 };
 
-// The part's slots that are in memory. Its server may release any of them at any moment, and then
-// other programs write there: what was read counts if the word is the same before and after.
+// The part's slots in memory. The server may release a slot at any moment, and then other programs
+// write to it. Bytes read are valid if the slot's word is the same before and after.
 class Slots {
  public:
   Slots(StagingMemory& memory, const InFlight::Part& part) : memory_(memory), part_(part) {}
 
-  // False where one makes no sense.
+  // Returns false if a slot is not valid.
   bool take(const IsNeeded& is_needed) {
     const uint32_t backed = memory_.backed();
     for (uint32_t index = 0; index < backed; ++index) {
@@ -61,7 +61,7 @@ class Slots {
     return true;
   }
   const std::map<uint64_t, SeenSlot>& seen() const { return seen_; }  // by sequence
-  // Where a slot's bytes begin in the area's file.
+  // Returns the offset of a slot's bytes in the area's file.
   uint64_t offset_of(uint32_t index) const {
     const PoolLayout layout{static_cast<uint32_t>(memory_.slots().size()), slot_bytes()};
     return layout.bytes_at() + index * layout.slot_bytes;
@@ -83,7 +83,7 @@ class Slots {
     const uint64_t sequence = entry.sequence;
     const uint64_t used = entry.used;
     const uint32_t count = entry.pieces;
-    // A chunk that was written directly is checked before its part is sealed.
+    // A directly written chunk is checked before its part is sealed.
     const bool fits =
         entry.direct == 0 && used <= slot_bytes() && count <= memory_.pieces(index).size();
     const bool makes_sense = fits && read(used, count, is_needed, slot) && is_as_kept(slot);
@@ -93,8 +93,8 @@ class Slots {
     return makes_sense && seen_.try_emplace(sequence, std::move(slot)).second;
   }
 
-  // A part that stays in memory has checksums there since it was found whole. Whether bytes are
-  // right matters where they are needed.
+  // A part that stays in memory has checksums since it was found whole. Only needed bytes are
+  // checked.
   bool is_as_kept(const SeenSlot& slot) const {
     const StreamEntry& stream = memory_.streams()[part_.stream.stream];
     if (!was_whole(keeping_of(stream, part_.stream.life))) return true;
@@ -109,7 +109,7 @@ class Slots {
       return true;
     }
     const auto all = memory_.pieces(slot.index).first(count);
-    // A copy: they may change meanwhile.
+    // A copy: the entries may change meanwhile.
     const std::vector<Piece> pieces = merged(std::vector<Piece>(all.begin(), all.end()));
     uint64_t left = used;
     bool needed = false;
@@ -145,7 +145,7 @@ class Slots {
   std::map<uint64_t, SeenSlot> seen_;
 };
 
-// The part's block logs, and where its chunks are.
+// The part's block logs, and the paths of its chunks.
 class Logs {
  public:
   Logs(FileSystem& files, const CheckpointText& text)
@@ -154,7 +154,7 @@ class Logs {
         below_("/" + store_key(text.store) + "/" + sanitise_job(text.job) + "/" +
                epoch_folder(text.epoch)) {}
 
-  // Chunks are looked for after the logs that tell of them were read.
+  // Looks for chunks after reading the logs that name them.
   Status read(const std::vector<SsdFolder>& ssd, const std::string& epoch) {
     read_logs(epoch);
     const std::vector<std::string> local = local_folders(ssd);
@@ -216,7 +216,7 @@ class Logs {
     if (!entries.ok()) return;
     std::ranges::for_each(entries.value(), use);
   }
-  // A folder that is not there, and a log that has just gone, have nothing.
+  // A missing folder or log counts as empty.
   void note(const Status& status) {
     if (failure_.ok() && status.code() != Code::kNotFound) failure_ = status;
   }
@@ -235,12 +235,12 @@ class Logs {
   const std::string below_;
   BlockLog log_;
   Status failure_;
-  std::set<std::string> backends_;  // that have worked on it
+  std::set<std::string> backends_;  // that have worked on the part
   std::map<uint32_t, std::string> chunks_;
   std::map<uint32_t, MovedChunk> moved_;
 };
 
-// One look at all of a part.
+// A view of the whole part at one moment.
 class Look {
  public:
   Look(FileSystem& files, const PendingPlaces& places, const InFlight::Part& part)
@@ -252,7 +252,7 @@ class Look {
         slots_(*places.memory, part),
         logs_(files, part.text) {}
 
-  // kBusy with `again` where something moved between two looks.
+  // Returns kBusy and sets `again` if bytes moved meanwhile.
   Status take(const IsNeeded& is_needed, bool& again) {
     const StreamEntry& entry = places_.memory->streams()[part_.stream.stream];
     const uint64_t slots = entry.slots;
@@ -264,7 +264,7 @@ class Look {
     return link_to_parent(files_, job_, manifest_);
   }
 
-  // As its program handed it over.
+  // Returns the manifest as the program handed it over.
   const Manifest& manifest() const { return manifest_; }
 
   Result<LocatedPart> located() {
@@ -277,15 +277,14 @@ class Look {
       located.manifest.segments.push_back({name, file.end});
       located.files.push_back({file.path, kSegmentHeaderBytes, file.end - kSegmentHeaderBytes});
     }
-    // A store would take it: places that make no sense are found here.
+    // Decodes it as a store would, which finds invalid places.
     auto checked = decode_manifest(encode(located.manifest));
     if (!checked.ok()) return not_yet(part_.text, checked.status().message());
     located.manifest = std::move(checked.value());
     return located;
   }
 
-  // A log that says that all is there was written when the journal was durable; a part is kept
-  // since then.
+  // A sealed log was written after the journal was durable, and so is a part that is kept.
   Status check_journal() const {
     const auto& sealed = logs_.log().sealed;
     const StreamEntry& entry = places_.memory->streams()[part_.stream.stream];
@@ -305,7 +304,7 @@ class Look {
  private:
   struct File {
     std::string path;
-    uint64_t end = 0;  // of what lies in it
+    uint64_t end = 0;  // of its contents
   };
   enum class Kind : uint8_t { kArea, kChunk, kSegment };
 
@@ -318,7 +317,7 @@ class Look {
                                  " is not on its way from this node"};
   }
 
-  // Each of its slots, where it is.
+  // Adds the location of each slot.
   Status list(uint64_t slots, bool& again) {
     std::set<uint64_t> listed;
     for (const SegmentStore::StoredBlock& block : logs_.log().blocks) {
@@ -433,7 +432,7 @@ class Look {
   std::map<std::pair<Kind, uint32_t>, uint32_t> numbers_;
 };
 
-// Calls `use` with a look at which everything was in its place.
+// Calls `use` with a consistent view of the part.
 template <class Use>
 auto look_at_part(FileSystem& files, const PendingPlaces& places, const InFlight::Part& part,
                   const IsNeeded& is_needed, Use use) -> decltype(use(std::declval<Look&>())) {
@@ -483,7 +482,7 @@ uint64_t newest_in_flight(StagingMemory& memory, const std::string& store, const
 }
 
 Result<uint64_t> free_epoch(StagingMemory& memory, Store& store, const std::string& job) {
-  // In this order: a part that has left the area is in the store.
+  // Reads the area before the store: a part that has left the area is in the store.
   const uint64_t newest = newest_in_flight(memory, store.folder(), job, false);
   const auto next = store.next_epoch(job);
   if (!next.ok()) return next;

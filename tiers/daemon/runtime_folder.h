@@ -1,4 +1,5 @@
-// Where gpusnapd writes what it has to say while nobody sees its standard error.
+// SPDX-License-Identifier: Apache-2.0
+// The folder of gpusnapd's log file, which it writes when no user sees its standard error.
 #pragma once
 
 #include <string>
@@ -7,12 +8,12 @@
 
 namespace gpusnap {
 
-// $XDG_RUNTIME_DIR/gpusnap, or /tmp/gpusnap-<uid> where that is not set. Not made.
+// Returns $XDG_RUNTIME_DIR/gpusnap or, if that is not set, /tmp/gpusnap-<uid>. Does not make it.
 std::string runtime_folder();
-// The log of this user's backends in it.
+// Returns the path of the log of this user's backends.
 std::string backend_log();
 
-// Makes the folder. kPermission where it belongs to somebody else or others may look into it.
+// Makes the folder. Returns kPermission if another user owns it or can read it.
 Status make_runtime_folder();
 
 }  // namespace gpusnap

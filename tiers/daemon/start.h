@@ -1,5 +1,6 @@
-// Starting the node's backend, gpusnapd, from a process that is not to notice: it gets no child
-// that its wait() could return, no signal, and shares no file with it.
+// SPDX-License-Identifier: Apache-2.0
+// Starts the node's backend, gpusnapd, from a program that is not to notice: the program gets no
+// child that its wait() could return and no signal, and shares no file with the backend.
 #pragma once
 
 #include <chrono>
@@ -13,12 +14,12 @@
 namespace gpusnap {
 
 struct BackendProgram {
-  std::string path;                      // of the executable, from / on
+  std::string path;                      // of the executable; absolute
   std::vector<std::string> environment;  // "NAME=value"
 };
 
-// gpusnapd as it lies beside the library, or the tool, that this code is part of: as built,
-// installed or carried. Empty where it is not there.
+// Returns the path of the gpusnapd that was built, installed or bundled with the library or tool
+// that this code is part of. Empty: there is none.
 std::string find_backend();
 
 // Returns what the backend needs of a process's environment ("NAME=value" strings up to a null
@@ -26,17 +27,17 @@ std::string find_backend();
 // and HOME. Leaves out what is preloaded into the process.
 std::vector<std::string> backend_environment(const char* const* environment);
 
-// The setting, or the host's name where it is empty.
+// Returns the setting or, if it is empty, the host's name.
 std::string node_name(const std::string& setting);
 
-// Starts it, in a session of its own, in the folder /, without files of the caller's; returns as
-// soon as it runs, which says nothing about whether it serves. Thread-safe; the calling thread
-// stops for as long as the system needs to load a program.
+// Starts the backend in a session of its own, in the folder /, without open files of the caller.
+// Returns as soon as the process runs; it may not serve yet. Blocks while the system loads the
+// program. Thread-safe.
 Status start_backend(const BackendProgram& program);
 
-// The area of that name (StagingMemory::name_for), served: starts the backend where nobody serves
-// it, also where one is there whose server has gone. kBusy where none has come within `longest`.
-// `space`: as StagingMemory::attach() has it.
+// Returns the area of that name (StagingMemory::name_for) after a backend serves it. Starts the
+// backend if there is no area, or if the server of an existing area has gone. Returns kBusy if the
+// area is not served within `longest`. `space`: see StagingMemory::attach().
 Result<std::unique_ptr<StagingMemory>> reach_backend(const std::string& area,
                                                      const BackendProgram& program,
                                                      std::chrono::nanoseconds longest,

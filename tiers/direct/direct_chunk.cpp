@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "tiers/checksum.h"
 #include "tiers/format.h"
+#include "tiers/mutex.h"
 #include "tiers/page_memory.h"
 #include "tiers/segment_store.h"
 
@@ -75,21 +74,21 @@ class Ending {
  public:
   BulkFile::Done done() {
     return [this](const Status& status) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       status_ = status;
       ended_.notify_all();  // with the lock held: who waits destroys this
     };
   }
   Status wait() {
-    std::unique_lock lock(mutex_);
-    ended_.wait(lock, [this] { return status_.has_value(); });
+    const MutexLock lock(mutex_);
+    ended_.wait(mutex_, [this]() REQUIRES(mutex_) { return status_.has_value(); });
     return *status_;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  std::optional<Status> status_;
+  Mutex mutex_;
+  ConditionVariable ended_;
+  std::optional<Status> status_ GUARDED_BY(mutex_);
 };
 
 // Whether the zones are as they were at the cut. Takes their fingerprints.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a process that writes chunks directly gets their files from, and hands them over.
+// Gives files to a process that writes chunks directly, and takes the chunks.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class DirectSink {
   struct File {
     std::string path;
     uint32_t number = 0;
-    uint64_t bytes = 0;  // that may be written behind the header
+    uint64_t bytes = 0;  // room after the header
   };
   enum class Answer {
     kNotYet,
@@ -23,13 +23,13 @@ class DirectSink {
     kFile,
   };
   virtual ~DirectSink() = default;
-  // Asks the backend for a file, or looks whether it has answered: `file` is the caller's from then
-  // on. After kFile and kNone the next call asks again.
+  // Requests a file from the backend, or checks for its answer. After kFile, `file` belongs to the
+  // caller. After kFile and kNone the next call makes a new request.
   virtual Answer next_file(File& file) = 0;
-  // All of the chunk is in its file. The file does not belong to the caller any more, whatever
-  // becomes of the checkpoint.
+  // Hands over a chunk that is completely in its file. The file does not belong to the caller any
+  // more, even if the checkpoint fails.
   virtual void add(DirectChunk chunk, const std::string& path) = 0;
-  // The file is not needed, or holds nothing that could be used.
+  // Gives back a file that is not needed or holds no usable bytes.
   virtual void give_back(const std::string& path) = 0;
 };
 

@@ -1,5 +1,6 @@
-// The names in a folder. The C library's opendir takes memory from the heap of the program that we
-// are loaded into: what the program finds in its own memory would depend on how often we look.
+// SPDX-License-Identifier: Apache-2.0
+// Lists the names in a folder. The C library's opendir allocates from the heap of the program,
+// whose addresses would then depend on how often gpusnap lists folders.
 #pragma once
 
 #include <dirent.h>
@@ -14,11 +15,11 @@ namespace gpusnap {
 
 class FolderNames {
  public:
-  // Where the folder cannot be opened there is no name, and error() says why.
+  // If the folder cannot be opened, there are no names, and error() says why.
   explicit FolderNames(const std::string& folder);
 
-  // The next name, in the order of the file system and without "." and "..", until the next call.
-  // Null after the last one, and where the folder cannot be read.
+  // Returns the next name, in the order of the file system and without "." and "..". It is valid
+  // until the next call. Null after the last name, and if the folder cannot be read.
   const char* next();
   // Returns the system's error; 0: none.
   int error() const { return error_; }
@@ -30,7 +31,7 @@ class FolderNames {
 
   Descriptor folder_;
   int error_;
-  alignas(dirent64) std::array<std::byte, 8 << 10> entries_;  // as the system gave them
+  alignas(dirent64) std::array<std::byte, 8 << 10> entries_;  // from the system
   size_t filled_ = 0;
   size_t at_ = 0;
 };

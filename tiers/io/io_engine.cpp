@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/io/io_engine.h"
 
 #include <poll.h>
@@ -12,6 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include "tiers/mutex.h"
+
 namespace gpusnap {
 
 namespace {
@@ -19,7 +22,7 @@ namespace {
 constexpr unsigned kMostThreads = 64;
 constexpr uint64_t kSmallestPiece = 64 << 10;
 constexpr uint64_t kLargestPiece = 1 << 30;
-// A file that has no room for a request just now is asked again for ten seconds.
+// A request that a file cannot take at the moment is repeated for ten seconds.
 constexpr auto kNap = std::chrono::milliseconds(1);
 constexpr int kMostNaps = 10'000;
 
@@ -53,7 +56,7 @@ IoEngine::IoEngine(IoOptions options)
 IoEngine::~IoEngine() {
   if (!usable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   work_.notify_all();
@@ -71,7 +74,7 @@ bool IoEngine::usable() const {
 void IoEngine::start_threads() {
   for (unsigned i = 0; i < options_.threads; ++i) {
     Result<Join> thread = start_thread(options_.spawn, "I/O", [this] { work(); });
-    if (!thread.ok()) return;  // fewer are slower, and nothing else
+    if (!thread.ok()) return;  // fewer threads are only slower
     threads_.push_back(std::move(thread.value()));
   }
 }
@@ -95,7 +98,7 @@ void IoEngine::start(std::unique_ptr<IoTransfer>& transfer) {
   const bool to_ring = ring_ != nullptr && !past_cache.empty();
   if (!to_ring) through_cache.splice(through_cache.end(), past_cache);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for_ring_.splice(for_ring_.end(), past_cache);
     if (!threads_.empty()) for_threads_.splice(for_threads_.end(), through_cache);
   }
@@ -106,7 +109,7 @@ void IoEngine::start(std::unique_ptr<IoTransfer>& transfer) {
   for (const Range& range : through_cache) perform(range);
 }
 
-// With the lock held. Pieces end at multiples of their size in the file, as stripes do.
+// Takes the next piece. Pieces end at multiples of their size in the file, as stripes do.
 IoEngine::Range IoEngine::take_piece(Ranges& queue) {
   Range& range = queue.front();
   Range piece = range;
@@ -121,14 +124,15 @@ IoEngine::Range IoEngine::take_piece(Ranges& queue) {
 }
 
 void IoEngine::work() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
-    work_.wait(lock, [this] { return stopping_ || !for_threads_.empty(); });
+    work_.wait(mutex_, [this]() REQUIRES(mutex_) { return stopping_ || !for_threads_.empty(); });
     if (for_threads_.empty()) return;
     const Range piece = take_piece(for_threads_);
-    lock.unlock();
-    perform(piece);
-    lock.lock();
+    {
+      const Unlocked unlocked(mutex_);
+      perform(piece);
+    }
     --pieces_in_flight_;
   }
 }
@@ -138,7 +142,7 @@ void IoEngine::hand_to_threads(const Range& piece) {
   if (!threads_.empty()) {
     try {
       Ranges one{piece};
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       for_threads_.splice(for_threads_.end(), one);
     } catch (const std::bad_alloc&) {
       return perform(piece);
@@ -156,7 +160,7 @@ void IoEngine::perform(const Range& piece) {
   settle(piece, outcome);
 }
 
-// Moves all of `rest`, by calls that block, or as far as it can.
+// Transfers `rest` by blocking calls, as far as possible.
 void IoEngine::move_bytes(Range& rest, IoOutcome& outcome) {
   IoTransfer& transfer = *rest.transfer;
   IoFile& file = transfer.file_;
@@ -216,7 +220,7 @@ void IoEngine::count(const Range& piece, uint64_t bytes) {
 void IoEngine::settle(const Range& piece, const IoOutcome& outcome) {
   IoTransfer* const transfer = piece.transfer;
   if (outcome.kind != IoOutcome::Kind::kOk) {
-    const std::lock_guard lock(transfer->mutex_);
+    const MutexLock lock(transfer->mutex_);
     if (!transfer->failed_.exchange(true)) transfer->outcome_ = outcome;
   }
   if (transfer->left_.fetch_sub(piece.size()) != piece.size()) return;
@@ -227,7 +231,7 @@ void IoEngine::settle(const Range& piece, const IoOutcome& outcome) {
 }
 
 IoStatistics IoEngine::statistics() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   IoStatistics statistics;
   statistics.bytes_written = bytes_written_;
   statistics.bytes_read = bytes_read_;
@@ -262,7 +266,7 @@ class IoEngine::RingLoop {
     Ranges for_threads;
     bool more = true;
     {
-      const std::lock_guard lock(engine_.mutex_);
+      const MutexLock lock(engine_.mutex_);
       Ranges& queue = engine_.for_ring_;
       while (!queue.empty()) {
         if (broken_ || queue.front().transfer->failed_) {
@@ -336,7 +340,7 @@ class IoEngine::RingLoop {
     const Range piece = slots_[slot];
     free_.push_back(slot);
     {
-      const std::lock_guard lock(engine_.mutex_);
+      const MutexLock lock(engine_.mutex_);
       --engine_.pieces_in_flight_;
     }
     auto moved = static_cast<uint64_t>(std::max(result, 0));
@@ -376,9 +380,9 @@ void IoEngine::wake_ring() const {
 namespace {
 
 struct Shared {
-  std::mutex mutex;
-  IoOptions options;
-  IoEngine* engine = nullptr;
+  Mutex mutex;
+  IoOptions options GUARDED_BY(mutex);
+  IoEngine* engine GUARDED_BY(mutex) = nullptr;
 };
 
 Shared& shared() {
@@ -389,12 +393,12 @@ Shared& shared() {
 }  // namespace
 
 void set_shared_io_options(IoOptions options) {
-  const std::lock_guard lock(shared().mutex);
+  const MutexLock lock(shared().mutex);
   shared().options = std::move(options);
 }
 
 IoEngine& shared_io_engine() {
-  const std::lock_guard lock(shared().mutex);
+  const MutexLock lock(shared().mutex);
   if (shared().engine == nullptr) shared().engine = new IoEngine(shared().options);
   return *shared().engine;
 }

@@ -1,39 +1,38 @@
-// Moves the bytes of bulk files: the threads and the ring that all of them share.
+// SPDX-License-Identifier: Apache-2.0
+// Transfers the bytes of bulk files with threads and a ring that all files share.
 //
-// A transfer is cut into pieces of the size that devices like. Pieces that go past the page cache
-// are handed to io_uring, which needs no thread for each piece on its way. Pieces that go through
-// the cache are the threads' work: a processor copies them anyhow, and io_uring would only bring
-// kernel threads of its own for them. Without io_uring the threads do both. Threads sleep when
-// there is nothing to do.
+// A transfer is divided into pieces of the size that suits devices. Pieces that bypass the page
+// cache go to io_uring, which needs no thread for each piece in flight. Pieces that go through the
+// cache go to the threads: a processor copies them anyway, and io_uring would only start kernel
+// threads for them. Without io_uring the threads transfer both. Idle threads sleep.
 #pragma once
 
 #include <sys/types.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "tiers/io/io_file.h"
 #include "tiers/io/io_options.h"
 #include "tiers/io/ring.h"
 #include "tiers/io/system_call.h"
+#include "tiers/mutex.h"
 
 namespace gpusnap {
 
-// How a transfer came to its end.
+// The outcome of a transfer.
 struct IoOutcome {
   enum class Kind { kOk, kFailed, kFileEnded };
   Kind kind = Kind::kOk;
   int error = 0;        // errno; kFailed
-  uint64_t offset = 0;  // where the file ended; kFileEnded
+  uint64_t offset = 0;  // end of the file; kFileEnded
 };
 
-// Bytes between memory and a file. Made by who wants them moved, owned by the engine meanwhile.
+// A transfer of bytes between memory and a file. The engine owns it while it is in flight.
 class IoTransfer {
  public:
   IoTransfer(IoFile& file, bool writing, uint64_t offset, std::byte* data, uint64_t size)
@@ -47,8 +46,9 @@ class IoTransfer {
   uint64_t size() const { return size_; }
 
  protected:
-  // All is done, or has failed somewhere and what had not begun by then was left out. Called once,
-  // by a thread of the engine's or by IoEngine::start(), under no lock. Does not throw.
+  // The transfer has ended: all bytes were transferred, or one piece has failed and those that had
+  // not begun were left out. Called once, by a thread of the engine or by IoEngine::start(),
+  // without a lock held. Does not throw.
   virtual void ended(const IoOutcome& outcome) = 0;
 
  private:
@@ -59,10 +59,10 @@ class IoTransfer {
   const uint64_t offset_;
   std::byte* const data_;
   const uint64_t size_;
-  std::atomic<uint64_t> left_;  // bytes that are neither moved nor given up
+  std::atomic<uint64_t> left_;  // bytes that are neither transferred nor abandoned
   std::atomic<bool> failed_ = false;
-  std::mutex mutex_;
-  IoOutcome outcome_;  // the first that was not ok
+  Mutex mutex_;
+  IoOutcome outcome_;  // the first failure
 };
 
 // Thread-safe.
@@ -71,17 +71,17 @@ class IoEngine {
   explicit IoEngine(IoOptions options = {});
   IoEngine(const IoEngine&) = delete;
   IoEngine& operator=(const IoEngine&) = delete;
-  // No transfer may be on its way.
+  // No transfer may be in flight.
   ~IoEngine();
 
   // Returns the kind in use: kThreads if io_uring is not available.
   IoKind kind() const { return ring_ ? IoKind::kUring : IoKind::kThreads; }
   const IoOptions& options() const { return options_; }
-  // False in a forked child: it has none of the threads.
+  // Returns false in a forked child, which has none of the threads.
   bool usable() const;
 
-  // Begins it, with usable(). Throws std::bad_alloc, and has then done nothing; the transfer is
-  // taken otherwise. Where no thread could be started it moves the bytes itself.
+  // Takes the transfer and begins it. Only if usable(). May throw std::bad_alloc; then the transfer
+  // was not taken. If no thread could be started, transfers the bytes itself.
   void start(std::unique_ptr<IoTransfer>& transfer);
 
   IoStatistics statistics() const;
@@ -102,7 +102,7 @@ class IoEngine {
   void start_threads();
   void wake_ring() const;
   void work();
-  Range take_piece(Ranges& queue);
+  Range take_piece(Ranges& queue) REQUIRES(mutex_);
   void perform(const Range& piece);
   void hand_to_threads(const Range& piece);
   void move_bytes(Range& rest, IoOutcome& outcome);
@@ -112,18 +112,18 @@ class IoEngine {
   const IoOptions options_;
   const pid_t owner_;
   std::unique_ptr<Ring> ring_;
-  std::unique_ptr<RingLoop> ring_loop_;  // its thread works on it
-  Descriptor wake_;                      // of the ring's thread
+  std::unique_ptr<RingLoop> ring_loop_;  // used by the ring's thread
+  Descriptor wake_;                      // wakes the ring's thread
   std::vector<Join> threads_;
   Join ring_thread_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable work_;
-  Ranges for_ring_;
-  Ranges for_threads_;
-  bool stopping_ = false;
-  uint64_t pieces_in_flight_ = 0;
-  uint64_t most_pieces_in_flight_ = 0;
+  mutable Mutex mutex_;
+  ConditionVariable work_;
+  Ranges for_ring_ GUARDED_BY(mutex_);
+  Ranges for_threads_ GUARDED_BY(mutex_);
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  uint64_t pieces_in_flight_ GUARDED_BY(mutex_) = 0;
+  uint64_t most_pieces_in_flight_ GUARDED_BY(mutex_) = 0;
 
   std::atomic<uint64_t> bytes_written_ = 0;
   std::atomic<uint64_t> bytes_read_ = 0;
@@ -132,10 +132,10 @@ class IoEngine {
   std::atomic<uint64_t> ended_ = 0;
 };
 
-// The process's own. Made at first use, lives for ever.
+// The engine of this process. Made at its first use, never destroyed.
 IoEngine& shared_io_engine();
-// How it is to be made: for those who bring threads of their own. Before its first use; later calls
-// change nothing.
+// Sets the options of that engine, for programs with their own threads. Calls after its first use
+// have no effect.
 void set_shared_io_options(IoOptions options);
 
 }  // namespace gpusnap

@@ -1,14 +1,15 @@
-// An open file as the engine sees it: a descriptor for the page cache and, where the file system
-// has that, one past it.
+// SPDX-License-Identifier: Apache-2.0
+// An open file: a descriptor for I/O through the page cache and, if the file system supports it,
+// one for direct I/O past the cache.
 //
-// Both are used on one file at the same time. That is safe for this reason: a *unit* of the file (a
-// page, or more where the device wants more) is moved past the cache only by a transfer that covers
-// all of it; a transfer that covers a unit in part moves that part through the cache. Transfers
-// that are on their way together do not share a byte, so two that share a unit both cover it in
-// part, and both go through the cache, which merges them. No unit is ever moved in both ways at
-// once. The cache never holds a unit by itself: it takes in only the unit that is asked for, since
-// read-ahead is off. One after the other, the kernel keeps both ways in step: before direct I/O it
-// writes the cache's units back, after a direct write it drops them.
+// Both are used on one file at the same time. This is safe: direct I/O transfers a *unit* of the
+// file (a page, or more if the device needs more) only if the transfer covers the whole unit. A
+// transfer that covers a unit in part moves that part through the cache. Concurrent transfers share
+// no byte, so two transfers that share a unit both cover it in part, and both go through the cache,
+// which merges them. A unit is never transferred in both ways at once. Read-ahead is off, so the
+// cache loads only units that are asked for. For transfers one after the other, the kernel keeps
+// both ways consistent: it writes cached units back before direct I/O, and drops them after a
+// direct write.
 #pragma once
 
 #include <atomic>
@@ -24,23 +25,23 @@ namespace gpusnap {
 // Thread-safe.
 class IoFile {
  public:
-  // `path` names what `cached` is; it is opened once more for direct I/O unless that is not wanted.
+  // `path`: of the file `cached`, which is opened once more for direct I/O if `want_direct`.
   IoFile(const std::string& path, Descriptor cached, int access, bool want_direct);
 
   int cached() const { return cached_.get(); }
   int direct() const { return direct_.get(); }
   uint64_t unit() const { return unit_; }  // bytes; a power of two
 
-  // Where the part lies that can go past the cache, in bytes from `offset`; begin == end: nowhere.
+  // The part of a transfer that can use direct I/O, in bytes from `offset`. begin == end: none.
   struct Part {
     uint64_t begin = 0;
     uint64_t end = 0;
   };
   Part direct_part(uint64_t offset, const std::byte* data, uint64_t size) const;
-  // The file system took the descriptor and refuses its use.
+  // The file system accepted the descriptor for direct I/O but refuses its use.
   void give_up_direct() { direct_works_ = false; }
 
-  // After bytes have gone through the cache. As WriteBehind::wrote().
+  // To be called after bytes went through the cache. See WriteBehind::wrote().
   int wrote_cached(uint64_t offset, uint64_t size) { return behind_.wrote(offset, size); }
   void read_cached(uint64_t offset, uint64_t size) const;
   void drop_cache() { behind_.drop_all(); }

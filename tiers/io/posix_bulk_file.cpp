@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/io/posix_bulk_file.h"
 
 #include <fcntl.h>
@@ -7,14 +8,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <limits>
-#include <mutex>
 #include <set>
 #include <utility>
 
 #include "tiers/io/io_file.h"
 #include "tiers/io/system_call.h"
+#include "tiers/mutex.h"
 #include "tiers/no_throw.h"
 
 namespace gpusnap {
@@ -49,7 +49,7 @@ class RoomAhead {
   // Before something is written up to there. True where the file has become longer.
   bool reach(int fd, uint64_t end) {
     if (end <= end_.load(std::memory_order_acquire) || end < kLeast) return false;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const uint64_t begin = end_.load(std::memory_order_relaxed);
     if (end <= begin) return false;
     const uint64_t wanted = std::min(end + std::min(end, kMost), largest_allowed());
@@ -61,7 +61,7 @@ class RoomAhead {
   }
   // The file has been cut.
   void cut(uint64_t size) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (end_.load(std::memory_order_relaxed) < kLargestFile) {
       end_.store(size, std::memory_order_release);
     }
@@ -70,7 +70,7 @@ class RoomAhead {
  private:
   static constexpr uint64_t kLeast = 4 << 20;  // a file with less is written at once
   static constexpr uint64_t kMost = 256 << 20;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::atomic<uint64_t> end_;
 };
 
@@ -90,12 +90,12 @@ class PosixBulkFile final : public BulkFile {
   PosixBulkFile& operator=(const PosixBulkFile&) = delete;
   ~PosixBulkFile() override {
     if (!engine_.usable()) return;  // a forked child: nothing of this is its own
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return writes_.empty() && reads_ == 0; });
+    const MutexLock lock(mutex_);
+    changed_.wait(mutex_, [this]() REQUIRES(mutex_) { return writes_.empty() && reads_ == 0; });
   }
 
   uint64_t size() const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return size_;
   }
 
@@ -109,12 +109,15 @@ class PosixBulkFile final : public BulkFile {
 
   Status sync() override {
     if (!engine_.usable()) return in_a_child();
-    std::unique_lock lock(mutex_);
-    const uint64_t begun = next_ticket_;
-    changed_.wait(lock, [&] { return writes_.empty() || *writes_.begin() >= begun; });
-    if (!failure_.ok()) return failure_;
-    int error = cut_to_size();
-    lock.unlock();
+    int error = 0;
+    {
+      const MutexLock lock(mutex_);
+      const uint64_t begun = next_ticket_;
+      changed_.wait(
+          mutex_, [&]() REQUIRES(mutex_) { return writes_.empty() || *writes_.begin() >= begun; });
+      if (!failure_.ok()) return failure_;
+      error = cut_to_size();
+    }
     // Also for what went past the cache: sizes, places and the device's own cache.
     if (error == 0 && uninterrupted([&] { return ::fdatasync(file_.cached()); }) < 0) error = errno;
     if (error == 0) {
@@ -122,17 +125,19 @@ class PosixBulkFile final : public BulkFile {
       return {};
     }
     // The system tells an error once and then takes the bytes for written. We do not.
-    lock.lock();
+    const MutexLock lock(mutex_);
     return failure_ = system_failed("write", path_, error);
   }
 
  private:
-  // With the lock held: the size covers every write that has begun, and none begins meanwhile.
-  int cut_to_size() {
+  // The size covers every write that has begun, and none begins while the lock is held.
+  int cut_to_size() REQUIRES(mutex_) {
     if (reserved_ <= size_) return 0;
     reserved_ = 0;
     ahead_.cut(size_);
-    const auto cut = [this] { return ::ftruncate(file_.cached(), static_cast<off_t>(size_)); };
+    const auto cut = [fd = file_.cached(), size = size_] {
+      return ::ftruncate(fd, static_cast<off_t>(size));
+    };
     return uninterrupted(cut) < 0 ? errno : 0;
   }
 
@@ -190,7 +195,7 @@ class PosixBulkFile final : public BulkFile {
     });
     if (refused.ok()) return;
     if (writing && engine_.usable()) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (failure_.ok()) failure_ = refused;
     }
     done(refused);
@@ -198,7 +203,7 @@ class PosixBulkFile final : public BulkFile {
 
   // `is_longer`: the file is, for it.
   void enter(Transfer& transfer, bool is_longer) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (is_longer) reserved_ = kLargestFile;
     if (transfer.writing()) {
       writes_.insert(next_ticket_);
@@ -210,7 +215,7 @@ class PosixBulkFile final : public BulkFile {
   }
 
   void finished(const Transfer& transfer, const Status& status) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (transfer.writing()) {
       writes_.erase(transfer.ticket);
       if (failure_.ok()) failure_ = status;
@@ -238,14 +243,15 @@ class PosixBulkFile final : public BulkFile {
   IoFile file_;
   RoomAhead ahead_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::set<uint64_t> writes_;  // tickets of those on their way
-  uint64_t next_ticket_ = 0;
-  uint64_t reads_ = 0;  // on their way
-  uint64_t size_;
-  uint64_t reserved_;  // the file's size on disk, where that may be more than was written
-  Status failure_;     // the first of a write or a sync
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::set<uint64_t> writes_ GUARDED_BY(mutex_);  // tickets of those on their way
+  uint64_t next_ticket_ GUARDED_BY(mutex_) = 0;
+  uint64_t reads_ GUARDED_BY(mutex_) = 0;  // on their way
+  uint64_t size_ GUARDED_BY(mutex_);
+  uint64_t reserved_
+      GUARDED_BY(mutex_);  // the file's size on disk, where that may be more than was written
+  Status failure_ GUARDED_BY(mutex_);  // the first of a write or a sync
 };
 
 // Takes the room at once, so that a full device is known at the beginning, the file lies in few

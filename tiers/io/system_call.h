@@ -1,4 +1,5 @@
-// Shared by everything that asks the system for files: descriptors, and errors as a Status.
+// SPDX-License-Identifier: Apache-2.0
+// Helpers for system calls on files: descriptors, and errors as a Status.
 #pragma once
 
 #include <cerrno>
@@ -10,7 +11,7 @@
 
 namespace gpusnap {
 
-// "cannot <what> <path>: <reason of the system>", with advice where there is some.
+// Returns a status "cannot <what> <path>: <reason of the system>", for some errors with advice.
 Status system_failed(const char* what, const std::string& path, int error);
 
 template <class Call>
@@ -20,7 +21,7 @@ auto uninterrupted(Call call) {
   return result;
 }
 
-// Closed by the destructor.
+// Owns a file descriptor. The destructor closes it.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -36,22 +37,22 @@ class Descriptor {
   int fd_;
 };
 
-// Private to the user where it makes the file, and closed in programs that the process becomes. Not
-// valid() where it fails; errno says why.
+// Opens a file with O_CLOEXEC. A file that it creates is private to the user. The result is not
+// valid() after a failure; errno says why.
 Descriptor open_descriptor(const std::string& path, int flags);
 
-// The same file by a high number, or as it is where there is none. A program counts on the numbers
-// that its own descriptors get, and may open some at any moment.
+// Duplicates the descriptor to a high number; returns the descriptor itself if none is free. A
+// program may rely on the numbers of its own descriptors, and may open files at any moment.
 Descriptor out_of_the_way(Descriptor low);
 
-// An existing file and its size in bytes; what is no file is kDamaged.
+// An existing file and its size in bytes. Opening something else than a file returns kDamaged.
 struct OpenedFile {
   Descriptor file;
   uint64_t size = 0;
 };
 Result<OpenedFile> open_to_read(const std::string& path);
 
-// A read up to byte `wanted` met the file's end at byte `end`.
+// Returns the status of a read up to byte `wanted` of a file that ends at byte `end`.
 Status file_ended(const std::string& path, uint64_t end, uint64_t wanted);
 
 }  // namespace gpusnap

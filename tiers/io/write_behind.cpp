@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/io/write_behind.h"
 
 #include <fcntl.h>
@@ -37,7 +38,7 @@ int WriteBehind::wait_and_drop(const Piece& piece) {
 int WriteBehind::wrote(uint64_t offset, uint64_t size) {
   if (size < kLeast) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if ((loose_bytes_ += size) < kWindow) return 0;
       loose_bytes_ = 0;
     }
@@ -47,7 +48,7 @@ int WriteBehind::wrote(uint64_t offset, uint64_t size) {
   if (error != 0) return error;
   Piece oldest{offset, size};
   try {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     started_.emplace_back(offset, size);
     if ((started_bytes_ += size) <= kWindow) return 0;
     oldest = started_.front();
@@ -61,7 +62,7 @@ int WriteBehind::wrote(uint64_t offset, uint64_t size) {
 
 void WriteBehind::drop_all() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     started_.clear();
     started_bytes_ = loose_bytes_ = 0;
   }

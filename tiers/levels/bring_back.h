@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint that the store has lost comes back from the shards on the nodes.
+// Restores a checkpoint that the store has lost from the shards on the nodes.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 namespace gpusnap::levels {
 
 struct BringBackRequest {
-  std::string job;                // as a user says it
-  std::optional<uint64_t> epoch;  // none: the newest that can be had
-  // A line for the user, now and then.
+  std::string job;                // the job's name
+  std::optional<uint64_t> epoch;  // empty: the newest recoverable one
+  // Called with lines for the user about the progress.
   std::function<void(const std::string&)> tell;
 };
-// Puts back what is missing of that checkpoint, and of its ancestors, where the store does not have
-// it complete: without an epoch, of one that is newer than all that the store has complete. Whether
-// anything was. kBusy where a process writes to the job; kInvalid where another run's checkpoint
-// has a number that is needed. Ok where there is nothing to put back.
+// Puts back the missing files of that checkpoint and its ancestors, if the store does not have it
+// complete. Without an epoch: of the newest one that is newer than all complete ones in the store.
+// Returns whether anything was put back. Returns kBusy if a process writes to the job, kInvalid if
+// a checkpoint of another run has a needed epoch.
 Result<bool> bring_back(FileSystem& files, const Nodes& nodes, Store& store,
                         const BringBackRequest& request);
 

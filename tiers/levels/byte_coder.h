@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers and texts as bytes and back, for messages and headers; little-endian whatever the
-// machine.
+// Encodes and decodes numbers and texts for messages and headers, little-endian on every machine.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +33,7 @@ class ByteWriter {
   std::vector<std::byte> bytes_;
 };
 
-// Reads bytes from anywhere: what is not there is 0 or empty, and ok() is false from then on.
+// Decodes arbitrary bytes. Missing values are 0 or empty, and ok() is false from then on.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}

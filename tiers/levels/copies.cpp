@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <mutex>
 #include <numeric>
 #include <set>
 #include <thread>
 #include <tuple>
 
+#include "tiers/mutex.h"
 #include "tiers/no_throw.h"
 
 namespace gpusnap::levels {
@@ -61,14 +61,14 @@ Catalogue look_at(const Nodes& nodes, const std::string& store, const std::strin
 
 Catalogue look_at(const Nodes& nodes, const std::string& store, const std::string& job,
                   std::span<const uint32_t> which) {
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<std::pair<uint32_t, std::vector<ShardHeader>>> said;
   Catalogue catalogue;
   std::vector<std::thread> threads;
   for (const uint32_t node : which) {
     threads.emplace_back([&, node] {
       auto listed = no_throw("ask another node", [&] { return nodes[node]->list(store, job); });
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       if (listed.ok()) {
         said.emplace_back(node, std::move(listed.value()));
       } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shards that nodes have of parts.
+// Finds out which nodes have which shards.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@
 
 namespace gpusnap::levels {
 
-// The shards' stores, by the nodes' numbers in GPUSNAP_PEERS. They outlive what uses them.
+// The shard stores by the nodes' numbers in GPUSNAP_PEERS. They outlive their users.
 using Nodes = std::vector<ShardStore*>;
 
 // The shards of one coding of a part.
 struct PartCopies {
-  ShardHeader about;                                 // its number is any
-  std::map<uint32_t, std::vector<uint32_t>> shards;  // by number: nodes that have it
+  ShardHeader about;                                 // with the number of any of the shards
+  std::map<uint32_t, std::vector<uint32_t>> shards;  // nodes that have the shard, by its number
 
-  // As many nodes may be lost as there are parity shards: all shards are there, each on a node of
-  // its own.
+  // Returns whether all shards exist, each on a different node, so that as many nodes may be lost
+  // as there are parity shards.
   bool is_whole() const;
   bool is_recoverable() const { return shards.size() >= about.scheme.data; }
 };
@@ -33,36 +33,36 @@ struct Catalogue {
   std::map<uint32_t, Status> unreachable;  // nodes, and why
 };
 
-// Asks all nodes at once for the shards of that store (store_key()) and job; empty: of all.
-// `which`: asks these nodes alone; others are neither reachable nor unreachable.
+// Asks all nodes at the same time for the shards of that store (store_key()) and job; empty: of
+// all. `which`: the nodes to ask; others count neither as reachable nor as unreachable.
 Catalogue look_at(const Nodes& nodes, const std::string& store, const std::string& job,
                   std::span<const uint32_t> which);
 Catalogue look_at(const Nodes& nodes, const std::string& store, const std::string& job);
-// Puts together what nodes have said. Pure.
+// Combines the answers of nodes. No I/O.
 std::vector<PartCopies> put_together(
     const std::vector<std::pair<uint32_t, std::vector<ShardHeader>>>& said);
 
-// Which part another one was made on, of one store and job. Pure. `parts` outlives it.
+// Finds the parents of parts of one store and job. No I/O. `parts` outlives it.
 class Ancestry {
  public:
   explicit Ancestry(const std::vector<PartCopies>& parts);
-  // Its best coding; null where it has none, or nobody has it.
+  // Returns the parent's best coding. Null: there is no parent, or no node has it.
   const PartCopies* parent_of(const PartCopies& part) const;
 
  private:
   std::map<std::pair<uint64_t, uint32_t>, std::vector<const PartCopies*>> by_place_;
 };
 
-// The copies of one checkpoint of a job, over its ranks: all of one run. Pure.
+// The copies of all ranks of one checkpoint of one run.
 struct EpochCopies {
   uint64_t epoch = 0;
-  std::vector<const PartCopies*> parts;  // by rank; of each its best coding, null: none
+  std::vector<const PartCopies*> parts;  // the best coding by rank; null: none
   LevelScheme scheme;
-  bool is_whole = false;        // so is every part, and its ancestors
-  bool is_recoverable = false;  // likewise
+  bool is_whole = false;        // every part and its ancestors are whole
+  bool is_recoverable = false;  // every part and its ancestors are recoverable
 };
-// The copies of one store and job, newest epoch first; several of an epoch that several runs have
-// reached. They belong to `parts`.
+// Returns the copies of one store and job, newest epoch first, with several entries for an epoch
+// that several runs have reached. The entries point into `parts`.
 std::vector<EpochCopies> epochs_of(const std::vector<PartCopies>& parts);
 
 }  // namespace gpusnap::levels

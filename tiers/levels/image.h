@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's part of a checkpoint as one run of bytes, which is cut into shards: all files of the
-// store that are its own, so that they can be put back as they were. Its ancestors' files are in
-// images of their own.
+// The image of one rank's part of a checkpoint: all files of the part in the store as one sequence
+// of bytes, which is divided into shards, so that the files can be put back unchanged. Files of
+// ancestors are in their own images.
 //
 //   8 bytes  magic; 4 bytes: of the table; 8 bytes: XXH3 64 of the table
 //   table    number of files; of each its kind, name and bytes
@@ -30,26 +30,27 @@ struct ImageFile {
   uint64_t bytes = 0;
 };
 
-// Where a part's files are in a store.
+// The location of a part's files in a store.
 struct PartPlace {
-  std::string job_folder;  // with the store's
+  std::string job_folder;  // path, with the store's folder
   std::string job;         // the folder's name
   uint64_t epoch = 0;
   uint32_t rank = 0;
 };
 
-// Reads an image from its beginning to its end. The files are open from the start on: what is
-// pruned or merged meanwhile is read all the same. One thread.
+// Reads an image from its beginning to its end. The files are open from the start on, so that files
+// that are pruned or merged meanwhile can still be read. Used by one thread.
 class ImageReader {
  public:
-  // kNotFound where the part, or one of its files, is not there.
+  // Returns kNotFound if the part or one of its files does not exist.
   static Result<std::unique_ptr<ImageReader>> open(FileSystem& files, const PartPlace& place);
 
   uint64_t bytes() const { return bytes_; }
   const Manifest& manifest() const { return manifest_; }
-  // Checksum of the manifest's file: since that has the checksums of all else, of the whole image.
+  // Checksum of the manifest's file. It identifies the whole image: the manifest has the checksums
+  // of all other files.
   uint64_t manifest_checksum() const { return manifest_checksum_; }
-  // The next ones, exactly so many.
+  // Reads exactly bytes.size() further bytes.
   Status read(std::span<std::byte> to);
 
  private:
@@ -70,19 +71,19 @@ class ImageReader {
   uint64_t at_ = 0;  // in it
 };
 
-// Puts an image back into a store. The part's manifest comes last, so a part is there as a whole or
-// not at all. Nobody else writes to the job meanwhile. One thread.
+// Puts an image back into a store. The manifest comes last, so that a part exists as a whole or not
+// at all. No other process writes to the job meanwhile. Used by one thread.
 class ImageWriter {
  public:
   ImageWriter(FileSystem& files, PartPlace place, uint64_t image_bytes);
   ImageWriter(const ImageWriter&) = delete;
   ImageWriter& operator=(const ImageWriter&) = delete;
-  ~ImageWriter();  // what is not finished goes
+  ~ImageWriter();  // removes an unfinished part
 
-  // The next bytes of the image; those beyond its end are filling. kDamaged where they make no
-  // sense.
+  // Adds the next bytes of the image. Bytes beyond its end are padding. Returns kDamaged if the
+  // bytes are not valid.
   Status add(std::span<const std::byte> bytes);
-  // All of it has been added. Durable at return.
+  // Finishes the part after all bytes have been added. Durable at return.
   Status finish();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts that this node has to see to, on its SSD: noted before anybody is told that they are
-// committed, and until the store does not have them any more.
+// Notes on this node's SSD about the parts that the node has to protect. A note is made before the
+// commit of its part is reported, and stays until the store does not have the part any more.
 //
 //   <ssd>/gpusnap-<uid>/levels/<XXH3 64 of the text>.part    the part's CheckpointText
 #pragma once
@@ -19,10 +19,10 @@ class Notes {
   // In a folder of GPUSNAP_SSD. `files` outlives it.
   Notes(FileSystem& files, const std::string& ssd_folder);
 
-  // Durable at return, but for its name. Ok where it is noted already.
+  // Adds a note. Its bytes are durable at return, its name is not. Succeeds if it exists.
   Status add(const CheckpointText& part);
   void remove(const CheckpointText& part);
-  // Notes that cannot be read are left out.
+  // Returns all notes, without those that cannot be read.
   std::vector<CheckpointText> all() const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages between backends over a channel: requests, each answered before the next one.
-// A message is one byte, its kind, and what that needs.
+// A message is one byte, its kind, and a body that depends on the kind.
 //
 //   put      kPut(header), kOk; kBlock(bytes)..., kEnd; kOk when the shard is durable
 //   get      kGet(part, key); kOk(header), kBlock(bytes)..., kEnd
@@ -31,9 +31,9 @@ struct Message {
   Kind kind = Kind::kEnd;
   std::span<const std::byte> body;  // until the next one is received
 };
-// A failure that the other side tells of is this call's.
+// Returns a failure that the other side reports as the failure of this call.
 Result<Message> receive(Channel& channel);
-// The next message has to be of that kind; its body.
+// Receives the next message, which must be of that kind, and returns its body.
 Result<std::span<const std::byte>> expect(Channel& channel, Kind kind);
 
 std::vector<std::byte> encode_get(const PartId& part, const ShardKey& key);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The limit of all background traffic of this node: threads wait here until they may send or fetch.
+// Limits all background traffic of this node: threads wait here until they may send or fetch.
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 
 #include "tiers/clock.h"
 #include "tiers/levels/token_bucket.h"
+#include "tiers/mutex.h"
 
 namespace gpusnap::levels {
 
@@ -23,25 +22,26 @@ class RateLimit {
 
   // Waits until so many bytes may pass, or until stop().
   void pass(uint64_t bytes) {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const int64_t wait = bucket_.take(bytes, clock_.now_ns());
     if (wait > 0) {
-      stopping_.wait_for(lock, std::chrono::nanoseconds(wait), [this] { return stopped_; });
+      stopping_.wait_for(mutex_, std::chrono::nanoseconds(wait),
+                         [this]() REQUIRES(mutex_) { return stopped_; });
     }
   }
-  // Nobody waits any more.
+  // Ends all present and future waits.
   void stop() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopped_ = true;
     stopping_.notify_all();
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable stopping_;
-  TokenBucket bucket_;
+  Mutex mutex_;
+  ConditionVariable stopping_;
+  TokenBucket bucket_ GUARDED_BY(mutex_);
   Clock& clock_;
-  bool stopped_ = false;
+  bool stopped_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace gpusnap::levels

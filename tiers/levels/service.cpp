@@ -74,7 +74,7 @@ Status LevelService::start() {
 
 LevelService::~LevelService() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
   }
@@ -83,7 +83,7 @@ LevelService::~LevelService() {
 }
 
 bool LevelService::is_stopping() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return stopping_;
 }
 
@@ -95,50 +95,52 @@ void LevelService::committed(const CheckpointText& part) {
 }
 
 void LevelService::settled(const CheckpointText& part) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   fresh_.push_back(part);
   changed_.notify_all();
 }
 
 bool LevelService::is_busy() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return working_ || !fresh_.empty();
 }
 
 // Whether its turn comes anyway.
 bool LevelService::is_due(const CheckpointText& part) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::ranges::find(fresh_, part) != fresh_.end();
 }
 
 void LevelService::run() {
   Clock::time_point looked{};  // at once: an earlier backend may have left something
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!stopping_) {
     if (!fresh_.empty()) {
       const CheckpointText part = std::move(fresh_.front());
       fresh_.pop_front();
       working_ = true;
-      lock.unlock();
-      work_on(part);
-      lock.lock();
+      {
+        const Unlocked unlocked(mutex_);
+        work_on(part);
+      }
       working_ = false;
       continue;
     }
     if (Clock::now() - looked >= pause_) {
-      lock.unlock();
-      (void)no_throw("look after shards", [&] {
-        look_after_all();
-        return Status();
-      });
-      lock.lock();
+      {
+        const Unlocked unlocked(mutex_);
+        (void)no_throw("look after shards", [&] {
+          look_after_all();
+          return Status();
+        });
+      }
       looked = Clock::now();
       // The failure may be that of a node that comes back soon.
       pause_ = told_.empty() ? options_.look_every : std::min(options_.look_every, 2 * pause_);
       pause_ = std::max<std::chrono::nanoseconds>(pause_, kSoonest);
       continue;
     }
-    changed_.wait_until(lock, looked + pause_);
+    changed_.wait_until(mutex_, looked + pause_);
   }
 }
 

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The levels of one node, as gpusnapd runs them: serves its shards to the others, and protects the
-// parts that its backend commits.
+// The levels of one node, run by gpusnapd: serves the node's shards to other nodes, and protects
+// the parts that its backend commits.
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -19,24 +17,25 @@
 #include "tiers/levels/node_set.h"
 #include "tiers/levels/notes.h"
 #include "tiers/levels/shard_server.h"
+#include "tiers/mutex.h"
 
 namespace gpusnap::levels {
 
-// One thread protects, repairs and removes, one part after the other; its traffic passes one bound.
+// One thread protects, repairs and removes, one part after the other. One limit bounds its traffic.
 class LevelService final : public Protection {
  public:
   struct Options {
     LevelSettings settings;  // without problem_of()
     std::string ssd;         // the folder of GPUSNAP_SSD for shards
-    // How often parts of this node are looked for that have lost shards. Sooner after a failure.
+    // Time between two searches for parts of this node that have lost shards. Less after a failure.
     std::chrono::nanoseconds look_every = std::chrono::seconds(10);
-    // One line for the user: what goes wrong, and what has happened. Any thread.
+    // Called with one line for the user, about a problem and about progress. Any thread.
     std::function<void(const std::string&)> warn;
     std::function<void(const std::string&)> tell;
   };
-  // `files` outlives it. kNotFound where this node is none of the peers.
+  // `files` outlives it. Returns kNotFound if this node is none of the peers.
   static Result<std::unique_ptr<LevelService>> start(FileSystem& files, Options options);
-  ~LevelService() override;  // what is left to do is noted, for the next one
+  ~LevelService() override;  // unprotected parts stay noted, for the next service
   LevelService(const LevelService&) = delete;
   LevelService& operator=(const LevelService&) = delete;
 
@@ -70,16 +69,16 @@ class LevelService final : public Protection {
   uint32_t own_ = 0;
   std::unique_ptr<ShardServer> server_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<CheckpointText> fresh_;  // that were not tried yet
-  bool working_ = false;              // on one of these
-  bool stopping_ = false;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::deque<CheckpointText> fresh_ GUARDED_BY(mutex_);  // parts that were not tried yet
+  bool working_ GUARDED_BY(mutex_) = false;              // on such a part
+  bool stopping_ GUARDED_BY(mutex_) = false;
 
-  // The thread's own.
-  std::map<std::string, std::string> told_;  // failures, by what they are about
-  std::set<PartId> changed_parts_;           // whose files may not be those that are on the nodes
-  std::chrono::nanoseconds pause_{0};        // until it looks after all again
+  // Used by the thread alone.
+  std::map<std::string, std::string> told_;  // reported failures, by part
+  std::set<PartId> changed_parts_;           // whose files may differ from the coded ones
+  std::chrono::nanoseconds pause_{0};        // until the next search
   std::thread thread_;
 };
 

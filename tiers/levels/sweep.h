@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which shards go: those of parts that the store has pruned.
+// Decides which shards are removed: those of parts that the store has pruned.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ using StoredParts = std::set<std::tuple<uint64_t, uint32_t, std::string>>;
 Result<StoredParts> parts_in_store(FileSystem& files, const std::string& job_folder,
                                    const std::string& job);
 
-// Parts of one store and job, newest first, that the store does not have any more, and that at
-// least `keep` newer parts of their rank have succeeded, which are in the store and whole. A store
-// that has lost its files has no successors: nothing goes. Pure. `keep`: 0: none goes.
+// Returns the parts of one store and job, newest first, that the store does not have any more
+// although it has at least `keep` newer whole parts of the same rank. A store that has lost its
+// files has no newer parts, so nothing is removed. `keep` 0: nothing is removed. No I/O.
 std::vector<PartId> superfluous(const std::vector<PartCopies>& parts, const StoredParts& stored,
                                 uint64_t keep);
 

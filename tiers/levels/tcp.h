@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP between nodes. Nothing waits for ever: a peer whose cable was cut is an error after
+// TCP between nodes. No call blocks for ever: a peer whose cable was cut is an error after
 // kLongestSilence.
 #pragma once
 
@@ -51,7 +51,7 @@ class TcpListener {
   TcpListener& operator=(const TcpListener&) = delete;
 
   uint16_t port() const { return port_; }
-  // The next connection; null after stop().
+  // Waits for the next connection. Null after stop().
   std::unique_ptr<TcpStream> accept();
   void stop();  // any thread
 
@@ -63,8 +63,8 @@ class TcpListener {
   std::atomic<bool> stopped_{false};
 };
 
-// Which of these is this node: the one with an address of its own interfaces and, where `port` is
-// not 0, that port. kNotFound where none is, kInvalid where several are.
+// Returns the number of the peer that is this node: with an address of its interfaces and, if
+// `port` is not 0, that port. Returns kNotFound if there is none, kInvalid if there are several.
 Result<uint32_t> find_own(const std::vector<PeerAddress>& peers, uint16_t port);
 
 }  // namespace gpusnap::levels

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts to shards on the nodes, and back.
+// Codes parts into shards on the nodes, and restores parts from shards.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace gpusnap::levels {
 
-// Whether to end early; any thread.
+// Returns whether to end early. Any thread.
 using Stop = std::function<bool()>;
 
 struct ProtectRequest {
@@ -22,18 +22,18 @@ struct ProtectRequest {
   uint32_t owner = 0;      // number of this node
   std::string owner_name;  // as in GPUSNAP_PEERS
 };
-// Codes the part and puts each shard on its node, unless all of them are there already. Ok: every
-// one of them is durable, and older codings of the part are gone. kNotFound where the part is not
-// in the store, or it is another run's by now.
+// Codes the part and puts each shard on its node, unless all of them are there already. After
+// success all shards are durable, and older codings of the part are removed. Returns kNotFound if
+// the part is not in the store, or belongs to another run by now.
 Status protect(FileSystem& files, const Nodes& nodes, const ProtectRequest& request,
                const Stop& stop);
 
-// Makes the shards that are missing on their nodes from those that are there. `owner`: the number
-// of the node whose part it is.
+// Computes missing shards from existing ones and puts them on their nodes. `owner`: the number of
+// the node that made the part.
 Status repair(const Nodes& nodes, const PartCopies& copies, uint32_t owner, const Stop& stop);
 
-// Puts the part back into a store; the caller holds the job's lock. Shards that turn out to be
-// unusable are left out as long as there are enough. `progress`: bytes done, and in all.
+// Puts the part back into a store. The caller holds the job's lock. Skips unusable shards as long
+// as there are enough others. `progress`: bytes done, and bytes in all.
 Status rebuild(FileSystem& files, const Nodes& nodes, const PartCopies& copies,
                const PartPlace& place,
                const std::function<void(uint64_t done, uint64_t total)>& progress);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A smooth curve through equally spaced samples: a cubic B-spline, as in section IV.C of the VeloC
 // paper. Immutable, so thread-safe; copies share their coefficients.
 #pragma once
@@ -11,11 +12,11 @@ namespace gpusnap {
 
 class BSpline {
  public:
-  // Through values[i] at start + i * step. kInvalid without a value, where `step` is not positive,
-  // and where a number is not finite or beyond 1e18 either way.
+  // Makes a curve through values[i] at start + i * step. Returns kInvalid if there is no value,
+  // `step` is not positive, or a number is not finite or has a magnitude above 1e18.
   static Result<BSpline> through(double start, double step, std::span<const double> values);
 
-  // In constant time. Left and right of the samples: the value of the first and of the last.
+  // Takes constant time. Before the first and after the last sample: the value of that sample.
   double at(double x) const;
 
  private:

@@ -1,4 +1,6 @@
-// Which device a folder lies on, so that what was measured on one is not believed of another.
+// SPDX-License-Identifier: Apache-2.0
+// Identifies the device that a folder lies on, so that measurements of one device are not used for
+// another.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +23,17 @@ struct DeviceIdentity {
   bool operator==(const DeviceIdentity&) const = default;
 };
 
-// Whether `text` is a word that is known.
+// Returns whether `text` is a known word: not empty.
 bool is_word(std::string_view text);
 
-// One host and one file system. Numbers of devices change when a machine starts again, so a UUID
-// decides where both have one; else all that is known must be the same.
+// Returns whether both are the same file system on the same host. If both have a UUID, it decides,
+// since device numbers change when a machine restarts; otherwise all known fields must be equal.
 bool same_device(const DeviceIdentity& a, const DeviceIdentity& b);
 
-// The number as 16 hexadecimal digits.
+// Returns the number as 16 hexadecimal digits.
 std::string hexadecimal(uint64_t value);
 
-// 16 hexadecimal digits that devices which are the same share.
+// Returns 16 hexadecimal digits that are equal for identities of the same device.
 std::string device_key(const DeviceIdentity& device);
 
 // For messages: "/dev/nvme0n1p2 (ext4) on node17".
@@ -40,8 +42,8 @@ std::string describe(const DeviceIdentity& device);
 // The folder must be there.
 Result<DeviceIdentity> identify_device(const std::string& folder);
 
-// The type and the source of what `mountinfo`, the text of /proc/self/mountinfo, has mounted under
-// that device number go into `device`; nothing where it has none.
+// Sets the type and the source of `device` to those that `mountinfo`, the text of
+// /proc/self/mountinfo, has for its device number. Does nothing if it has none.
 void add_mount(std::string_view mountinfo, DeviceIdentity& device);
 
 }  // namespace gpusnap

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files about a device, kept on the device itself: text, one fact a line, with the device that they
-// are about and a checksum at the end (calibration.h has an example). The newest of a kind counts;
-// nothing is overwritten, so one of them is there and whole, whatever dies at whatever instruction.
+// Files about a device, kept on the device itself. Each is text with one fact in each line, names
+// the device, and ends with a checksum (calibration.h has an example). The newest file of a kind
+// counts. No file is overwritten, so that after a crash at any instruction one is there and whole.
 #pragma once
 
 #include <algorithm>
@@ -25,21 +25,21 @@ inline constexpr uint64_t kMostDeviceFileBytes = 256 << 10;
 struct DeviceFileKind {
   std::string_view name;
   uint64_t version = 1;
-  // Tells the user what to do where an earlier version is not taken any more.
+  // Tells the user what to do if an earlier version is refused.
   std::string_view remedy;
 };
 
-// The lines that say which device it is.
+// Returns the lines that identify the device.
 std::string lines_of(const DeviceIdentity& device);
-// With the title before and the checksum behind.
+// Adds the title before the lines and the checksum after them.
 std::string seal(const DeviceFileKind& kind, const std::string& lines);
 
-// Takes the lines one after the other. Once one was not as it must be, so are all that follow.
+// Parses lines one after the other. After the first invalid line all further ones are invalid.
 class Lines {
  public:
   explicit Lines(std::string_view text) : left_(text) {}
 
-  // The text after `name` and a space on the next line.
+  // Returns the text after `name` and a space in the next line.
   std::string_view value(std::string_view name) {
     ++line_;
     const size_t end = left_.find('\n');
@@ -63,7 +63,7 @@ class Lines {
 
   uint64_t number(std::string_view name) { return checked(parse_number(value(name))); }
 
-  // Two numbers with `between` between them.
+  // Returns two numbers that are separated by `between`.
   std::pair<uint64_t, uint64_t> numbers(std::string_view name, char between, uint64_t most_first) {
     const std::string_view text = value(name);
     const size_t at = std::min(text.find(between), text.size());
@@ -91,33 +91,33 @@ class Lines {
   }
 
   std::string_view left_;
-  size_t line_ = 1;  // the title's
+  size_t line_ = 1;  // the title
   std::optional<size_t> wrong_line_;
 };
 
 DeviceIdentity take_device(Lines& lines);
-// The checksum's line, and nothing behind it: kDamaged, with what is wrong and no name. `text`: all
-// of it.
+// Checks that the checksum's line comes next, is right, and is the last one. Otherwise returns
+// kDamaged; the message names no file. `text`: the whole file.
 Status check_end(std::string_view text, Lines& lines);
-// The lines after the first one of a file of that kind: kDamaged, kNewer, kInvalid where it is
-// of an earlier version.
+// Returns the lines after the title of a file of that kind. Returns kDamaged, kNewer, or kInvalid
+// if it is of an earlier version.
 Result<std::string_view> take_title(std::string_view text, const DeviceFileKind& kind);
 
 std::string device_file_name(const DeviceIdentity& device, uint64_t number,
                              const DeviceFileKind& kind);
-// Writes it as the device's newest of its kind into `folder`, which is made if need be, and then
-// removes those before it. kBusy while another process does the same.
+// Writes the device's newest file of that kind to `folder`, which it makes if necessary, and then
+// removes earlier ones. Returns kBusy while another process does the same.
 Status save_device_file(FileSystem& files, const std::string& folder, const DeviceIdentity& device,
                         const DeviceFileKind& kind, const std::string& text);
 struct DeviceFile {
   std::string path;
   Result<std::string> text;
 };
-// The newest; nothing where there is none.
+// Returns the newest file, if any.
 Result<std::optional<DeviceFile>> newest_device_file(FileSystem& files, const std::string& folder,
                                                      const DeviceIdentity& device,
                                                      const DeviceFileKind& kind);
-// kInvalid where it is of another device, dated in the future, or older than it may be.
+// Returns kInvalid if the file is of another device, dated in the future, or too old.
 Status check_device_use(const DeviceIdentity& of, int64_t measured_unix_s,
                         const DeviceIdentity& device, int64_t now_unix_s, int64_t most_age_s,
                         std::string_view remedy);

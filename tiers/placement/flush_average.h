@@ -1,4 +1,5 @@
-// The throughput of flushes as lately seen: AvgFlushBW in the VeloC paper (algorithm 3, line 4).
+// SPDX-License-Identifier: Apache-2.0
+// The recent throughput of flushes: AvgFlushBW in the VeloC paper (algorithm 3, line 4).
 #pragma once
 
 #include <algorithm>
@@ -10,16 +11,16 @@
 
 namespace gpusnap {
 
-// A moving average: the bytes of the last `window` flushes over the time that they took one by one.
-// So it is what one flush reaches beside the others, and short flushes, which are mostly latency,
-// count as little as they carry.
+// A moving average: the bytes of the last `window` flushes divided by the sum of their times. It is
+// the throughput of one flush beside the others. Flushes count by their bytes, so short ones, which
+// are mostly latency, count little.
 //
-// Flushes that have not ended count as if they ended now, if that makes the average lower: they are
-// no faster than that. So a store that comes to stand still is noticed before a flush has ended,
-// and an unknown store is as slow as its first flushes turn out. Not thread-safe.
+// Unfinished flushes count as if they ended now, if that makes the average lower: they are no
+// faster than that. A store that stops is therefore noticed before a flush has ended. Not
+// thread-safe.
 class FlushAverage {
  public:
-  // `first` is the answer before the first flush; bytes per second.
+  // `first`: the value before the first flush, in bytes per second.
   FlushAverage(double first, size_t window) : first_(first), window_(window) {}
 
   void add(uint64_t bytes, double seconds) {
@@ -28,18 +29,18 @@ class FlushAverage {
     if (flushes_.size() > window_) flushes_.pop_front();
   }
 
-  // All that have not ended: their bytes, and the time that they have taken, one by one.
+  // Sets the bytes of all unfinished flushes and the sum of their times so far.
   void so_far(uint64_t bytes, double seconds) {
     so_far_ = std::isfinite(seconds) && seconds > 0 ? Flush{static_cast<double>(bytes), seconds}
                                                     : Flush();
   }
 
-  // The average of flushes that have ended; nothing before the first.
+  // Returns the average of flushes that have ended. Empty before the first.
   std::optional<double> of_ended() const {
     const Flush sum = sum_of_ended();
     return sum.seconds > 0 ? std::optional(sum.bytes / sum.seconds) : std::nullopt;
   }
-  // Whether it is more than the first answer.
+  // Returns whether any flush has been measured.
   bool is_measured() const { return !flushes_.empty() || so_far_.seconds > 0; }
   double bytes_per_second() const {
     const Flush sum = sum_of_ended();
@@ -53,7 +54,7 @@ class FlushAverage {
     double bytes = 0;
     double seconds = 0;
   };
-  // Afresh each time: there are few, and nothing is left behind by rounding.
+  // Computed anew each time: there are few flushes, and no rounding errors add up.
   Flush sum_of_ended() const {
     Flush sum;
     for (const Flush& flush : flushes_) {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many chunks are flushed at the same time: as many as the external store is fastest with
-// (the elastic flushes of the VeloC paper, section IV.C, which leave open how many). Some stores
-// take one file at a time best, others dozens.
+// Finds the number of concurrent flushes with which the external store is fastest (the elastic
+// flushes of the VeloC paper, section IV.C, which leaves the number open). Some stores are fastest
+// with one file at a time, others with dozens.
 //
-// It climbs: as long as more at the same time raise the throughput of all together by more than 5
-// %, it goes on in steps that double, so that a store that grows in proportion is followed to its
-// end; if they do not, it tries fewer, and then smaller steps. If two numbers are equally good, it
-// takes the lower. A number that looks better is taken only if it is better than the old one
-// measured once more: others use the store, too. A number with which programs wait longer for their
-// own files is not taken, and fewer flushes are taken if programs wait less then. A number that so
-// few chunks at a time cannot keep busy is not taken either. It stays with the number that it has
-// found, and looks around again now and then.
+// It climbs. While more flushes raise the total throughput by more than 5 %, it continues in steps
+// that double, so that a store that scales is followed to its limit. If they do not, it tries fewer
+// flushes, and then smaller steps. If two numbers are equally good, it takes the lower. A better
+// number is taken only if it is also better than the old number measured once more, since others
+// use the store, too. A number with which programs wait longer for their own files is not taken,
+// and a lower number is taken if programs wait less with it. A number that the available chunks
+// cannot keep busy is not taken. It keeps the number that it has found and searches again from time
+// to time.
 //
-// Pure: it is told of times and has no clock. Not thread-safe.
+// No clock: its caller passes times. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -27,22 +27,23 @@ inline constexpr uint32_t kFirstFlushes = 4;
 
 class FlushControl {
  public:
-  // From `least` to `most`; always the same number where these are equal. `known`: the best for an
-  // earlier one with this store; it begins with that, and stays with it for a while. 0: not known.
+  // The number is between `least` and `most`, and fixed if these are equal. `known`: the best
+  // number for an earlier backend with this store, with which it begins and stays for a while. 0:
+  // not known.
   FlushControl(uint32_t least, uint32_t most, uint32_t known = 0);
 
   uint32_t flushes() const { return now_; }
-  // It looks for the best number, and does not only stay with one.
+  // Returns whether it looks for the best number.
   bool adapts() const { return least_ != most_; }
-  // The best so far. 0: it has not measured any, or does not adapt.
+  // The best number so far. 0: none was measured, or it does not adapt.
   uint32_t best() const { return knows_ ? kept_ : 0; }
-  // A flush has ended that brought so many bytes. `more`: another one takes its place. Where none
-  // does, the store does not get as much as it could take, and nothing is learnt of it.
+  // A flush of that many bytes has ended. `more`: another flush takes its place. If none does, the
+  // store gets less than it could take, and the flush says nothing about it.
   void ended(int64_t now_ns, uint64_t bytes, bool more);
-  // So many threads of programs wait for a device at the moment. To be told now and then while
-  // there are flushes; where it is told too seldom for a measurement, waits do not matter.
+  // Sets the number of threads of programs that wait for a device now. To be called regularly while
+  // there are flushes. With too few calls for a measurement, waits are ignored.
   void waited(uint32_t threads);
-  // A flush has failed, or was given up.
+  // A flush has failed or was abandoned.
   void interrupted() { pause(); }
 
  private:
@@ -51,7 +52,7 @@ class FlushControl {
   void pause();
   void clear_measurement();
   struct Measured {
-    double rate = 0;              // bytes a nanosecond
+    double rate = 0;              // bytes per nanosecond
     std::optional<double> waits;  // threads of programs that waited for a device, on average
   };
   void measured(const Measured& now);
@@ -60,7 +61,7 @@ class FlushControl {
   bool is_better(const Measured& now) const;
   void refused();
   void look_around();
-  // Goes to the next number that differs from the one kept.
+  // Takes the next number that differs from the best one.
   void try_next();
   uint32_t candidate() const;
   void hold();
@@ -69,7 +70,7 @@ class FlushControl {
   const uint32_t least_, most_;
   uint32_t now_;
   Phase phase_ = Phase::kBase;
-  // The search: what is best so far, and where it looks next.
+  // The search: the best number so far, and the next one to try.
   uint32_t kept_;
   Measured at_kept_;
   uint32_t step_ = 0;

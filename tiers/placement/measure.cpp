@@ -1,15 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/placement/measure.h"
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <numeric>
 #include <span>
 #include <thread>
 
+#include "tiers/mutex.h"
 #include "tiers/no_throw.h"
 #include "tiers/page_memory.h"
 
@@ -40,29 +40,29 @@ class Flights {
   // For the place of one more. Not ok once one has failed.
   Status begin() {
     Status so_far = wait(most_ - 1);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (so_far.ok()) ++flying_;
     return so_far;
   }
   void end(const Status& status) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (status_.ok()) status_ = status;
     --flying_;
     landed_.notify_all();
   }
   // Until no more than so many are on their way.
   Status wait(uint32_t most) {
-    std::unique_lock lock(mutex_);
-    landed_.wait(lock, [&] { return flying_ <= most; });
+    const MutexLock lock(mutex_);
+    landed_.wait(mutex_, [&]() REQUIRES(mutex_) { return flying_ <= most; });
     return status_;
   }
 
  private:
   const uint32_t most_;
-  std::mutex mutex_;
-  std::condition_variable landed_;
-  uint32_t flying_ = 0;
-  Status status_;
+  Mutex mutex_;
+  ConditionVariable landed_;
+  uint32_t flying_ GUARDED_BY(mutex_) = 0;
+  Status status_ GUARDED_BY(mutex_);
 };
 
 // All of it was written, and none is synced.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/placement/placement.h"
 
 #include <algorithm>
@@ -22,14 +23,17 @@ Result<std::unique_ptr<Placement>> Placement::make(std::vector<LocalTier> tiers,
                     "flush and a bandwidth from 0");
     }
     std::unique_ptr<Placement> made(new Placement(std::move(tiers), settings));
-    for (size_t tier = 0; tier < made->tiers_.size(); ++tier) {
-      if (made->may_use(tier) && made->tiers_[tier].has_room()) return Made(std::move(made));
-    }
+    if (made->has_room_at_all()) return Made(std::move(made));
     return Status(Code::kInvalid, std::string("cannot place chunks by ") +
                                       name_of(settings.policy) +
                                       ": no local tier that it uses has room for one chunk; give "
                                       "a tier more capacity or choose another policy");
   });
+}
+
+bool Placement::has_room_at_all() const {
+  const MutexLock lock(mutex_);
+  return first_with_room().has_value();
 }
 
 bool Placement::may_use(size_t tier) const {
@@ -45,7 +49,7 @@ bool Placement::may_use(size_t tier) const {
   return true;
 }
 
-// Behind the first, that works. Where there never was one, that is a mistake of the settings.
+// Returns whether a tier after the first works, or there never was one.
 bool Placement::any_local() const {
   return tiers_.size() < 2 || std::any_of(tiers_.begin() + 1, tiers_.end(),
                                           [](const Tier& tier) { return !tier.suspended; });
@@ -58,7 +62,7 @@ std::optional<size_t> Placement::first_with_room() const {
   return std::nullopt;
 }
 
-// Bytes a second that one more writer is predicted to have.
+// Returns the predicted bytes per second of one more writer.
 double Placement::rate_of_next(const Tier& tier) {
   const auto writers =
       static_cast<uint32_t>(std::min<uint64_t>(tier.now.writing + 1, kMostModelWriters));
@@ -84,9 +88,9 @@ std::optional<size_t> Placement::fastest_above(double bandwidth) const {
 std::optional<size_t> Placement::choose() const {
   if (policy_ != PlacementPolicy::kHybridOpt) return first_with_room();
   if (auto tier = fastest_above(average_.bytes_per_second())) return tier;
-  // The paper assumes a local device that is faster than the external store, so that nobody waits
-  // for ever. Where there is none, waiting still ends as long as there is a chunk whose flush can
-  // end; with none at all, the fastest device it is.
+  // The paper assumes a local device that is faster than the external store, so that no producer
+  // waits for ever. Without such a device, waiting ends as long as there is a chunk whose flush can
+  // end. If there is no chunk at all, the fastest device is taken.
   return anything_cached() ? std::nullopt : fastest_above(0);
 }
 
@@ -95,8 +99,8 @@ bool Placement::anything_cached() const {
                      [](const Tier& tier) { return tier.now.cached() > 0; });
 }
 
-// Algorithm 2: the head of the queue is looked at until it gets a tier (lines 5 to 20), and only
-// then the next one. Lines 17 and 18 claim the place.
+// Algorithm 2: the head of the queue is considered until it gets a tier (lines 5 to 20), and only
+// then the next producer. Lines 17 and 18 claim the place.
 Placement::Grants Placement::serve() {
   Grants grants;
   while (!queue_.empty()) {
@@ -110,7 +114,7 @@ Placement::Grants Placement::serve() {
 }
 
 std::optional<size_t> Placement::request(uint64_t producer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (std::find(queue_.begin(), queue_.end(), producer) != queue_.end()) return std::nullopt;
   queue_.push_back(producer);
   // Earlier producers wait for a flush to finish (algorithm 2, line 15), and this one waits with
@@ -126,7 +130,7 @@ Status Placement::refuse(size_t tier, const char* what) const {
 }
 
 Status Placement::written(size_t tier) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (tier >= tiers_.size() || tiers_[tier].now.writing == 0) {
     return refuse(tier, "count a chunk as written to");
   }
@@ -136,7 +140,7 @@ Status Placement::written(size_t tier) {
 }
 
 Status Placement::flush_begun(size_t tier) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (tier >= tiers_.size() || tiers_[tier].now.waiting == 0) {
     return refuse(tier, "begin a flush from");
   }
@@ -146,7 +150,7 @@ Status Placement::flush_begun(size_t tier) {
 }
 
 Result<Placement::Grants> Placement::flush_ended(size_t tier, uint64_t bytes, double seconds) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (tier >= tiers_.size() || tiers_[tier].now.flushing == 0) {
     return refuse(tier, "end a flush from");
   }
@@ -156,13 +160,13 @@ Result<Placement::Grants> Placement::flush_ended(size_t tier, uint64_t bytes, do
 }
 
 Placement::Grants Placement::flushes_so_far(uint64_t bytes, double seconds) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   average_.so_far(bytes, seconds);
   return serve();
 }
 
 Result<Placement::Grants> Placement::flush_failed(size_t tier, double seconds) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (tier >= tiers_.size() || tiers_[tier].now.flushing == 0) {
     return refuse(tier, "end a failed flush from");
   }
@@ -172,7 +176,7 @@ Result<Placement::Grants> Placement::flush_failed(size_t tier, double seconds) {
 }
 
 Result<Placement::Grants> Placement::abandoned(size_t tier) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (tier >= tiers_.size() || tiers_[tier].now.writing == 0) {
     return refuse(tier, "give up a chunk of");
   }
@@ -181,7 +185,7 @@ Result<Placement::Grants> Placement::abandoned(size_t tier) {
 }
 
 std::optional<size_t> Placement::reserve_behind_first() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!queue_.empty()) return std::nullopt;
   double most = 0;
   std::optional<size_t> chosen;
@@ -198,12 +202,12 @@ std::optional<size_t> Placement::reserve_behind_first() {
 }
 
 bool Placement::cancel(uint64_t producer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::erase(queue_, producer) > 0;
 }
 
 Status Placement::adopt(size_t tier) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (tier >= tiers_.size()) return refuse(tier, "take over a chunk of");
   ++tiers_[tier].now.waiting;
   return {};
@@ -219,7 +223,7 @@ Result<Placement::Grants> Placement::resume(size_t tier) {
 
 // The first is memory, which does not fail.
 Result<Placement::Grants> Placement::set_suspended(size_t tier, bool suspended) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (tier == 0 || tier >= tiers_.size()) {
     return Status(Code::kInvalid, "cannot suspend tier " + std::to_string(tier));
   }
@@ -228,27 +232,27 @@ Result<Placement::Grants> Placement::set_suspended(size_t tier, bool suspended) 
 }
 
 TierCounters Placement::counters(size_t tier) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return tier < tiers_.size() ? tiers_[tier].now : TierCounters{};
 }
 
 double Placement::flush_bandwidth() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return average_.bytes_per_second();
 }
 
 bool Placement::has_flushed() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return average_.is_measured();
 }
 
 std::optional<double> Placement::ended_flush_bandwidth() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return average_.of_ended();
 }
 
 size_t Placement::waiting() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return queue_.size();
 }
 

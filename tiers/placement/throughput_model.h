@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How fast a device takes writes when so many write at the same time: MODEL in the VeloC paper
 // (section IV.C), a cubic B-spline through the few samples of a calibration.
 //

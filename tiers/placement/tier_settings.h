@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The user's settings of the local tiers and of how chunks are placed on them.
 #pragma once
 

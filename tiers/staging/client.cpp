@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/staging/client.h"
 
 #include <algorithm>
@@ -27,8 +28,8 @@ Result<std::unique_ptr<StagingClient>> StagingClient::join(StagingMemory& memory
     if (!entry.word.take(ClientState::kJoining, self.pid)) continue;
     entry.started = self.started;
     entry.word.change(entry.word.load(), ClientState::kJoined, self.pid);
-    // The server closes the area first and looks for clients then; here it is the other way
-    // around, so one of the two sees the other.
+    // The server closes the area and then looks for clients. The client joins and then looks
+    // whether the area is closed. One of the two therefore sees the other.
     if (memory.header().closed.load(std::memory_order_seq_cst) != 0) {
       entry.word.free(entry.word.load());
       return Status(Code::kNotFound, "the staging area has just been closed");
@@ -53,7 +54,7 @@ std::vector<pid_t> StagingClient::others() const {
 }
 
 StagingClient::~StagingClient() {
-  // The server finds what is left when it sees that nobody is there.
+  // The server takes back all entries when it finds that the client has gone.
   OwnedWord<ClientState>& word = memory_.clients()[index_].word;
   word.change(word.load(), ClientState::kJoined, 0);
   memory_.header().filled.ring();
@@ -87,7 +88,7 @@ std::optional<uint32_t> StagingClient::try_claim(PlaceInLine& place, uint32_t pr
   preferred = std::min(preferred, backed);
   uint32_t slot = 0;
   if (!claim_of(0, preferred, slot) && !claim_of(preferred, backed, slot)) return std::nullopt;
-  // Where it has been granted another one meanwhile, that goes to the next.
+  // A slot that was granted meanwhile goes to the next client.
   place.leave();
   return slot;
 }
@@ -137,7 +138,7 @@ void StagingClient::hand_over(uint32_t stream, uint32_t slot, uint64_t used,
   entry.direct = content == SlotContent::kDirectChunk ? 1 : 0;
   std::copy(pieces.begin(), pieces.end(), memory_.pieces(slot).begin());
   entry.word.change(entry.word.load(), SlotState::kFilled, index_);
-  ++target.slots;  // last: what is counted is there
+  ++target.slots;  // last, after the slot is filled
   memory_.header().filled.ring();
 }
 

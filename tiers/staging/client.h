@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process that saves, as the staging area sees it: it claims slots, fills them, and hands them
 // over as parts of a stream. The slots of a sealed stream do not need this process any more.
 //
-// Thread-safe, but for one stream only one thread at a time hands over, seals and closes.
+// Thread-safe, except that only one thread at a time hands over, seals or closes the same stream.
 #pragma once
 
 #include <sys/types.h>
@@ -26,65 +27,67 @@ enum class SlotContent : uint8_t { kBytes, kDirectChunk };
 
 class StagingClient {
  public:
-  // kBusy when there are too many; kNotFound when the area has been closed: there is another one by
-  // now, or none.
+  // Returns kBusy if there are too many clients, kNotFound if the area has been closed: by now
+  // there is another one, or none.
   static Result<std::unique_ptr<StagingClient>> join(StagingMemory& memory);
-  // Its streams are closed, or as they would be if the process were killed now.
+  // Streams that are not closed stay as if the process had been killed.
   ~StagingClient();
   StagingClient(const StagingClient&) = delete;
   StagingClient& operator=(const StagingClient&) = delete;
 
-  // For claim(). Ends before the client does.
+  // Returns a place in the line, for claim(). Destroyed before the client.
   PlaceInLine place() { return {line_, index_}; }
-  // A slot to fill; of the first `preferred` if one of those is free. In the order in which clients
-  // asked: kBusy when none has come free within `longest`, and then the place is kept. With nothing
-  // to wait for it takes no ticket, and comes after all who have one.
+  // Claims a slot to fill, one of the first `preferred` slots if one of these is free. Clients get
+  // slots in the order in which they asked. Returns kBusy if no slot has become free within
+  // `longest`; the place is kept. If `longest` is zero, the client draws no ticket and comes after
+  // all clients that have one.
   Result<uint32_t> claim(PlaceInLine& place, std::chrono::nanoseconds longest,
                          uint32_t preferred = 0);
   Result<uint32_t> claim(std::chrono::nanoseconds longest, uint32_t preferred = 0);
   void give_back(uint32_t slot) { line_.give_back(slot); }
 
-  // `text`: what the server has to know of it. kBusy where there are too many.
+  // Opens a stream. `text` describes it to the server. Returns kBusy if there are too many streams.
   Result<uint32_t> open(StreamKind kind, const std::string& text);
-  // The claimed slot's first `used` bytes are the stream's next ones. `pieces`: where they lay, or
-  // none. The slot is the server's from now on.
-  // One thread at a time for a stream.
+  // Hands over the first `used` bytes of a claimed slot as the next bytes of the stream. `pieces`:
+  // where the bytes lay, or none. The slot belongs to the server after this. One thread at a time
+  // for each stream.
   void hand_over(uint32_t stream, uint32_t slot, uint64_t used, std::span<const Piece> pieces,
                  SlotContent content = SlotContent::kBytes);
-  // Whether the server still has that life of a slot that was handed over.
+  // Returns whether the server still holds that life of a slot that was handed over.
   bool is_filled(uint32_t slot, uint32_t life) const;
   uint32_t slot_life(uint32_t slot) const;
 
-  // Asks for a file that this process will write directly. Only when there is no question that has
-  // no answer.
+  // Requests a file that this process will write directly. Only after the previous request was
+  // answered.
   void ask_for_file(uint32_t stream);
   struct DirectFile {
     uint32_t number = 0;
-    uint64_t bytes = 0;  // that go behind the header; 0: there is no file at the moment
+    uint64_t bytes = 0;  // room after the header; 0: there is no file at the moment
     std::string path;
   };
-  // The answer to the last question, nothing as long as there is none.
+  // Returns the answer to the last request; empty until there is one.
   std::optional<DirectFile> file_answer(uint32_t stream) const;
-  // No more slots: what there is outlives this process.
+  // Ends the slots of the stream. After this its slots outlive this process.
   void seal(uint32_t stream);
-  // Nothing of it will be needed, an outcome neither: closes it, too.
+  // Closes the stream. Neither its slots nor its outcome will be needed.
   void abandon(uint32_t stream);
-  // The server's outcome, or nothing as long as there is none.
+  // Returns the server's outcome; empty until there is one.
   std::optional<Status> outcome(uint32_t stream) const;
-  // Whether the server keeps all of the sealed stream in memory; then the client may leave it.
+  // Returns whether the server keeps the whole sealed stream in memory; then the client may leave
+  // it.
   bool is_kept(uint32_t stream) const;
   void leave(uint32_t stream);
-  // How many of its slots are durable.
+  // Returns the number of durable slots.
   uint64_t durable(uint32_t stream) const;
-  // Which of the entry's lives it is: another stream that has its number later has another one.
+  // Returns the life of the entry: a later stream with the same number has another one.
   uint32_t life(uint32_t stream) const;
-  // Once there is an outcome.
+  // To be called after there is an outcome.
   void close(uint32_t stream);
 
-  // Numbers of the other processes that save to this area.
+  // Process numbers of the other clients of this area.
   std::vector<pid_t> others() const;
 
-  // Until something may have changed.
+  // Waits until changes() is no longer `seen`, for `longest` at most.
   void wait(uint32_t seen, std::chrono::nanoseconds longest) const;
   uint32_t changes() const;
 

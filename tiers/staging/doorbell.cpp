@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <ctime>
 
 #include <linux/futex.h>
@@ -10,8 +11,8 @@ namespace gpusnap {
 
 namespace {
 
-// Not the private kind of futex: the word may be in memory that processes share. No robust list and
-// no owner: who dies while it waits is forgotten, who dies before it rings is found by the server.
+// No private futex: the word may be in shared memory. No robust list and no owner: a process that
+// dies while it waits leaves nothing, and the server finds a process that dies before it rings.
 long futex(const std::atomic<uint32_t>& word, int operation, uint32_t value,
            const timespec* longest) {
   return ::syscall(SYS_futex, &word, operation, value, longest, nullptr, 0);

@@ -16,24 +16,24 @@ Forerunner::~Forerunner() {
 void Forerunner::start(const Spawn& spawn, uint32_t threads) {
   for (uint32_t i = 0; i < threads; ++i) {
     Result<Join> started = start_thread(spawn, "forerunner", [this] { run(); });
-    if (!started.ok()) break;  // with those that there are
+    if (!started.ok()) break;  // goes on with fewer threads
     threads_.push_back(std::move(started.value()));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   has_threads_ = !threads_.empty();
 }
 
 void Forerunner::observe(const TouchPlan::Demand& demand) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   plan_.observe(demand);
   changed_.notify_all();
   if (has_threads_ || stopping_) return;
-  while (const auto part = plan_.take()) touch_part(*part, lock);
+  while (const auto part = plan_.take()) touch_part(*part);
 }
 
 void Forerunner::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
   }
@@ -41,22 +41,21 @@ void Forerunner::stop() {
 }
 
 void Forerunner::run() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
     std::optional<TouchPlan::Part> part;
-    changed_.wait(lock, [&] { return stopping_ || (part = plan_.take()).has_value(); });
+    changed_.wait(
+        mutex_, [&]() REQUIRES(mutex_) { return stopping_ || (part = plan_.take()).has_value(); });
     if (stopping_) return;
-    touch_part(*part, lock);
+    touch_part(*part);
   }
 }
 
-void Forerunner::touch_part(TouchPlan::Part part, std::unique_lock<std::mutex>& lock) {
+void Forerunner::touch_part(TouchPlan::Part part) {
   for (uint32_t slot = part.first; slot < part.first + part.count; ++slot) {
-    changed_.wait(lock, [&] { return stopping_ || plan_.may_touch(slot); });
+    changed_.wait(mutex_, [&]() REQUIRES(mutex_) { return stopping_ || plan_.may_touch(slot); });
     if (stopping_) return;
-    lock.unlock();
-    const bool there = actions_.touch(slot);
-    lock.lock();
+    const bool there = touch(slot);
     if (there) {
       plan_.touched(slot);
     } else {
@@ -65,6 +64,11 @@ void Forerunner::touch_part(TouchPlan::Part part, std::unique_lock<std::mutex>& 
     actions_.publish(plan_.backed(), plan_.is_exhausted());
     if (!there) return;
   }
+}
+
+bool Forerunner::touch(uint32_t slot) {
+  const Unlocked unlocked(mutex_);
+  return actions_.touch(slot);
 }
 
 }  // namespace gpusnap

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether the system backs memory by large pages. It is asked to (madvise), which it may ignore: by
-// a setting, or because it has none.
+// Tells whether the system backs memory with large pages. It may ignore the request (madvise)
+// because of a setting, or because it has no large pages.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,17 @@ namespace gpusnap {
 
 struct PagesOfRange {
   uint64_t resident = 0;  // bytes that are mapped
-  uint64_t large = 0;     // by large pages; part of those
-  bool shared = false;    // memory of several processes
+  uint64_t large = 0;     // bytes of these that are mapped by large pages
+  bool shared = false;    // shared between processes
   bool operator==(const PagesOfRange&) const = default;
 };
 
-// Adds up the mappings that overlap [start, end), of a text as /proc/PID/smaps has it.
+// Adds up the mappings that overlap [start, end) in a text in the format of /proc/PID/smaps.
 class SmapsReader {
  public:
   SmapsReader(uint64_t start, uint64_t end) : start_(start), end_(end) {}
-  // The next line, without its end. False: neither this line nor any after it is about the range.
+  // Adds the next line, without its newline. Returns false if neither this line nor any later one
+  // is about the range.
   bool add_line(std::string_view line);
   const PagesOfRange& pages() const { return pages_; }
 
@@ -32,8 +33,8 @@ class SmapsReader {
   PagesOfRange pages_;
 };
 
-// One line that says why memory of this process, some of which has been touched, has no large page,
-// for all that is known. Empty: it has some, or it cannot be told.
+// Returns one line that says, as far as known, why memory of this process that has been touched has
+// no large page. Empty: it has some, or that is not known.
 std::string lack_of_large_pages(const std::byte* start, uint64_t bytes);
 
 }  // namespace gpusnap

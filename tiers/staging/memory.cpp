@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/staging/memory.h"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ namespace {
 
 namespace ipc = boost::interprocess;
 
-// All zeros is how every entry begins.
+// Every entry begins as zeros.
 static_assert(std::is_trivially_destructible_v<PoolHeader>);
 static_assert(std::is_trivially_destructible_v<StreamEntry>);
 static_assert(std::is_trivially_destructible_v<TicketEntry>);
@@ -57,7 +58,7 @@ class Place {
     if (taken_ != nullptr) space_->give_back(taken_, taken_bytes_);
   }
 
-  // Null: wherever the system likes.
+  // Null: the system chooses.
   Result<std::byte*> take(uint64_t bytes) {
     if (space_ == nullptr) return static_cast<std::byte*>(nullptr);
     taken_bytes_ = bytes + PoolLayout::kLargePage;
@@ -76,19 +77,18 @@ class Place {
   uint64_t taken_bytes_ = 0;
 };
 
-// Large pages where there are any; and nothing of what programs have on the device belongs into the
-// file that a crash of theirs leaves.
+// Asks for large pages, and keeps the programs' device memory out of core dumps.
 void advise(void* start, uint64_t bytes) {
   (void)::madvise(start, bytes, MADV_HUGEPAGE);
   (void)::madvise(start, bytes, MADV_DONTDUMP);
 }
 
-// Makes pages that nobody uses yet be there and cleared: by one call, or one by one. False: the
-// system has no memory for them.
+// Allocates and clears pages that are not in use yet: by one call, or one by one. Returns false if
+// the system has no memory for them.
 bool touch_pages(std::byte* start, uint64_t bytes) {
   const Status made = populate_pages(start, bytes);
   if (made.code() != Code::kUnsupported) return made.ok();
-  // By writing: reading would map the page of zeros that all share.
+  // Writes: reading would map the shared page of zeros.
   constexpr uint64_t kPageBytes = 4096;
   for (uint64_t at = 0; at < bytes; at += kPageBytes) {
     std::atomic_ref<std::byte>(start[at]).store(std::byte{}, std::memory_order_relaxed);
@@ -132,7 +132,7 @@ class PrivateMemory final : public StagingMemory {
 constexpr auto kPatience = std::chrono::seconds(3);
 constexpr auto kBetweenTries = std::chrono::milliseconds(5);
 
-// By Boost.Interprocess, which throws: only inside of no_throw().
+// Uses Boost.Interprocess, which throws: only called inside no_throw().
 class SharedMemory final : public StagingMemory {
  public:
   explicit SharedMemory(std::string name, AddressSpace* space = nullptr)
@@ -143,11 +143,11 @@ class SharedMemory final : public StagingMemory {
     const Steady::time_point patience = Steady::now() + kPatience;
     for (;;) {
       if (Status opened = open(true); !opened.ok()) return opened;
-      // Held until this process ends, in whatever way.
+      // Held until this process ends.
       if (::flock(file(), LOCK_EX | LOCK_NB) < 0) {
         if (errno != EWOULDBLOCK) return failed("lock", name_, errno);
-        // Without a server that runs it is being made or removed, or its server was killed and has
-        // a write to end before it goes.
+        // No server runs: the area is being made or removed, or its killed server is still ending a
+        // write.
         if (Steady::now() >= patience || (take_over().ok() && is_served())) {
           return {Code::kBusy, "another process serves the shared memory " + name_};
         }
@@ -159,8 +159,8 @@ class SharedMemory final : public StagingMemory {
       if (about.st_nlink == 0) continue;  // its last server removed it between the two
       if (about.st_size == 0) return start_afresh(layout_for(size));
       if (take_over().ok() && header().closed.load(std::memory_order_seq_cst) == 0) return {};
-      // Its server was killed while it made or removed it: nobody has anything in it. Others may
-      // be looking at it, so it is not made shorter.
+      // Its server was killed while it made or removed the area, so that the area is empty. Other
+      // processes may be reading it, so it is not shortened.
       (void)ipc::shared_memory_object::remove(name_.c_str());
     }
   }
@@ -172,7 +172,7 @@ class SharedMemory final : public StagingMemory {
     return {Code::kNotFound, "the shared memory " + name_ + " has been closed"};
   }
 
-  // The name may be another area's by now, if somebody else removed this one.
+  // The name may belong to another area by now, if another process removed this one.
   void remove() override {
     header().closed.store(1, std::memory_order_seq_cst);
     (void)ipc::shared_memory_object::remove(name_.c_str());
@@ -204,7 +204,7 @@ class SharedMemory final : public StagingMemory {
     return {};
   }
 
-  // Adopts an area that is there and whole.
+  // Takes over an existing complete area.
   Status take_over() {
     struct stat about {};
     if (::fstat(file(), &about) < 0) return failed("look at", name_, errno);
@@ -239,8 +239,8 @@ class SharedMemory final : public StagingMemory {
     return make(start(), layout);
   }
 
-  // First the promise: without it a page for which there is no room is a signal where pages are
-  // touched one by one. Then the pages, which a promise does not clear.
+  // Reserves the memory first: without that, touching a page for which there is no room raises a
+  // signal. Then clears the pages, which the reservation does not do.
   bool back(uint64_t offset, uint64_t bytes) override {
     return reserve(offset, bytes) && touch_pages(start() + offset, bytes);
   }

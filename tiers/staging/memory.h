@@ -1,8 +1,9 @@
-// The memory of a staging area: shared by the processes of one user on one node, or one process's
-// own. Fixed slots and the tables that say whose they are (layout.h).
+// SPDX-License-Identifier: Apache-2.0
+// The memory of a staging area: slots of fixed size, and tables of their owners (layout.h). It is
+// shared by the processes of one user on one node, or private to one process.
 //
-// It is backed as it grows, from its first slot on: what counts as backed is never the reason for
-// SIGBUS. Where the system has no room for all of it there are fewer slots.
+// Slots are backed with memory one by one, from the first slot on. Access to a backed slot never
+// causes SIGBUS. If the system has no room for all slots, there are fewer.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +22,12 @@ struct StagingSize {
   uint64_t bytes = 0;             // of all slots; at least two are made
 };
 
-// Addresses for who cares where things are mapped. Thread-safe.
+// Hands out addresses for mappings. Thread-safe.
 class AddressSpace {
  public:
   virtual ~AddressSpace() = default;
-  // Nobody else's until they are given back; nothing is there, or what may be mapped over. Null:
-  // there are none left. Whole pages.
+  // Reserves addresses, whole pages, until they are given back. They are unmapped, or may be mapped
+  // over. Null: none are left.
   virtual std::byte* take(size_t bytes) = 0;
   virtual void give_back(std::byte* start, size_t bytes) = 0;
 };
@@ -34,30 +35,31 @@ class AddressSpace {
 // Thread-safe.
 class StagingMemory {
  public:
-  virtual ~StagingMemory() = default;  // of this process's mapping; the area itself stays
+  virtual ~StagingMemory() = default;  // unmaps it from this process; the area itself stays
   StagingMemory(const StagingMemory&) = delete;
   StagingMemory& operator=(const StagingMemory&) = delete;
 
-  // One process's own. In `space`, which outlives it, or anywhere; likewise below.
+  // Makes a private area. `space`, here and below: where it is mapped; outlives it. Null: anywhere.
   static Result<std::unique_ptr<StagingMemory>> make_private(const StagingSize& size,
                                                              AddressSpace* space = nullptr);
-  // For the server: the area of that name, made if need be. One process at a time serves it: kBusy
-  // if another one does. Waits a while for one that has been killed. The area that an earlier
-  // server left keeps its content and size.
+  // For the server: opens the area of that name, or makes it. Returns kBusy if another process
+  // serves it; waits a while for a server that has been killed. An area that an earlier server left
+  // keeps its content and size.
   static Result<std::unique_ptr<StagingMemory>> serve(const std::string& name,
                                                       const StagingSize& size);
-  // For clients, and for looking. kNotFound where there is none, or where it has just been closed.
+  // For clients and observers. Returns kNotFound if there is no area, or if it has just been
+  // closed.
   static Result<std::unique_ptr<StagingMemory>> attach(const std::string& name,
                                                        AddressSpace* space = nullptr);
-  // Whether there is anything of that name, also what a server that was killed while it made or
-  // closed it has left.
+  // Returns whether a file of that name exists, possibly an incomplete one of a server that was
+  // killed while it made or closed the area.
   static bool exists(const std::string& name);
 
   // Returns the name of this user's area on this node. `node` tells nodes apart if their names do
   // not.
   static std::string name_for(const std::string& node);
 
-  // Whether there is a server that runs. A look at the system: now and then.
+  // Returns whether a server runs. Makes a system call.
   bool is_served() const;
 
   PoolHeader& header() { return *at<PoolHeader>(0); }
@@ -78,29 +80,29 @@ class StagingMemory {
 
   // Returns the number of slots that are backed. Only they may be claimed.
   uint32_t backed() { return header().backed.load(std::memory_order_acquire); }
-  // The server: makes the memory of a slot beyond those be there, cleared and mapped here; false:
-  // the system has no room. By several threads at the same time, each with slots of its own.
+  // For the server: backs a slot after those with cleared memory and maps it here. Returns false if
+  // the system has no room. Thread-safe for different slots.
   bool touch(uint32_t slot);
-  // The server: so many leading slots have been touched and may be claimed; `all`: the system has
-  // no room for others.
+  // For the server: lets clients claim the first `backed` slots, which have been touched. `all`:
+  // the system has no room for other slots.
   void publish(uint32_t backed, bool all);
-  // The server: touches and publishes up to `more` further slots, in their order; how many it got.
-  // Fewer once the system has no room.
+  // For the server: touches and publishes up to `more` further slots in their order, and returns
+  // their number. It is lower if the system has no room.
   uint32_t grow(uint32_t more);
-  // Maps slots that are backed into this process, so that the first write to each page of theirs,
-  // or a driver that pins them, need not do it. Where the system cannot do that, they do.
+  // Maps backed slots into this process, so that the first write to a page, or a driver that pins
+  // the slots, finds them mapped. Does nothing if the system cannot do that.
   void map_ahead(uint32_t first, uint32_t count);
-  // The server, when nobody uses it any more: its name is free again, and its memory with the last
-  // process that has it mapped.
+  // For the server, when no process uses the area any more: removes its name. The memory is freed
+  // when the last process unmaps it.
   virtual void remove() = 0;
 
  protected:
   StagingMemory() = default;
-  // The system's promise that memory is there. Thread-safe, for ranges that do not overlap.
+  // Makes the system allocate the memory. Thread-safe for ranges that do not overlap.
   virtual bool back(uint64_t offset, uint64_t bytes) = 0;
-  // `start`: zeros; makes the header and the tables.
+  // Makes the header and the tables in memory of zeros.
   Status make(std::byte* start, const PoolLayout& layout);
-  // A header that is there: kInvalid where it is not ours.
+  // Takes over an existing header. Returns kInvalid if it is not one of gpusnap.
   Status adopt(std::byte* start, uint64_t mapped_bytes);
 
  private:

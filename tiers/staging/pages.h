@@ -8,9 +8,9 @@
 
 namespace gpusnap {
 
-// Makes whole pages of writable memory be there; what they hold does not change, and others may use
-// them meanwhile. kUnsupported: the system has no call for it (before Linux 5.14). kNoSpace: it has
-// no memory for them. Thread-safe.
+// Allocates and maps whole pages of writable memory. Their content does not change, and other
+// threads may use them meanwhile. Returns kUnsupported if the system has no call for it (before
+// Linux 5.14), kNoSpace if it has no memory. Thread-safe.
 Status populate_pages(std::byte* start, uint64_t bytes);
 
 }  // namespace gpusnap

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/staging/pool.h"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 namespace gpusnap {
 
 namespace {
-// A wait is interrupted so often to see whether a server still empties slots.
+// The interval at which a wait checks whether a server still empties slots.
 constexpr std::chrono::nanoseconds kLongestWaitUnwatched = std::chrono::milliseconds(200);
 }  // namespace
 
@@ -43,15 +44,15 @@ Result<Slot*> StagingPool::acquire(std::chrono::nanoseconds longest) {
       slots_[slot.value()].used = 0;
       return &slots_[slot.value()];
     }
-    // For who does not wait, too, but comes again and again: there may be nobody else.
+    // Also for a caller that does not wait but polls: there may be no other caller.
     if (Status served = watch_.look(); !served.ok()) return served;
     if (left <= kLongestWaitUnwatched) return busy();
   }
 }
 
 Result<uint32_t> StagingPool::poll() {
-  const std::lock_guard lock(standing_mutex_);
-  const auto try_now = [&] {
+  const MutexLock lock(standing_mutex_);
+  const auto try_now = [&]() REQUIRES(standing_mutex_) {
     return client_.claim(standing_place_, std::chrono::nanoseconds(0),
                          preferred_.load(std::memory_order_relaxed));
   };
@@ -64,17 +65,17 @@ Result<uint32_t> StagingPool::poll() {
 // A caller that waits takes over the place of those that do not, so that none keeps a slot that is
 // not taken.
 PlaceInLine StagingPool::take_standing() {
-  const std::lock_guard lock(standing_mutex_);
+  const MutexLock lock(standing_mutex_);
   return std::move(standing_place_);
 }
 
 void StagingPool::begin_standing() {
-  const std::lock_guard lock(standing_mutex_);
+  const MutexLock lock(standing_mutex_);
   ++standing_;
 }
 
 void StagingPool::end_standing() {
-  const std::lock_guard lock(standing_mutex_);
+  const MutexLock lock(standing_mutex_);
   if (--standing_ == 0) standing_place_.leave();
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/staging/process_identity.h"
 
 #include <array>
@@ -19,18 +20,18 @@ namespace gpusnap {
 
 namespace {
 
-// Fields of /proc/<pid>/stat. The program's name stands between parentheses, and may hold anything,
-// parentheses too.
+// Fields of /proc/<pid>/stat. The program's name is in parentheses and may hold any characters,
+// including parentheses.
 struct Stat {
   bool there = false;
   char state = '?';
-  uint64_t flags = 0;  // of the main thread, as the next
+  uint64_t flags = 0;  // of the main thread, like the next field
   uint64_t pending = 0;
   uint64_t threads = 0;
   uint64_t started = 0;
 };
 
-// The fields' places, counted from the state on; see proc(5).
+// Indices of the fields, from the state on; see proc(5).
 enum Field { kFlags = 6, kThreads = 17, kStarted = 19, kPending = 28, kFields };
 
 constexpr uint64_t kExiting = 4;  // PF_EXITING
@@ -74,7 +75,7 @@ Life life_of(const ProcessIdentity& process) {
   const auto pid = static_cast<pid_t>(process.pid);
   if (pid == 0 || (::kill(pid, 0) < 0 && errno == ESRCH)) return Life::kOver;
   const Stat stat = read_stat(std::to_string(process.pid));
-  // It may have gone since it was asked; where /proc is not there at all, it runs.
+  // It may have ended meanwhile. Without /proc it counts as running.
   if (!stat.there) return ::kill(pid, 0) < 0 && errno == ESRCH ? Life::kOver : Life::kRunning;
   if (process.started != 0 && stat.started != process.started) return Life::kOver;
   // A main thread that has ended may have left others behind.

@@ -1,5 +1,6 @@
-// Which process this is, so that others can tell whether it is still there: a number alone may have
-// been given to another process since.
+// SPDX-License-Identifier: Apache-2.0
+// Identifies a process, so that other processes can tell whether it still runs: its number alone
+// may have been given to another process.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +16,17 @@ struct ProcessIdentity {
 
 ProcessIdentity own_identity();
 
-// Whether it runs. Not any more once it has been killed, even if nobody has waited for it yet; but
-// as long as one of its threads is there, which may still hold what the process held.
-// `started` 0: any process of that number. True where it cannot be told.
+// Returns whether the process runs. A killed process does not run, even if its parent has not
+// waited for it yet, except while one of its threads exists, which may still hold what the process
+// held. `started` 0: any process of that number. Returns true if it is not known.
 bool is_running(const ProcessIdentity& process);
 
-// Whether it runs no more, or is ending and will do nothing more: killed within a long write, say.
-// False where it cannot be told.
+// Returns whether the process has ended, or is ending and will run no more instructions: for
+// example, it was killed within a long write. Returns false if it is not known.
 bool is_ending(const ProcessIdentity& process);
 
-// Threads of a process that wait in the kernel for a device, a file system's mostly, and cannot be
-// interrupted. Looks at no more than `most` of its threads, the oldest. 0 where it cannot be told.
+// Returns the number of threads of a process that wait uninterruptibly in the kernel for a device,
+// mostly of a file system. Looks at the `most` oldest threads. Returns 0 if it is not known.
 uint32_t threads_waiting_for_devices(uint32_t pid, size_t most);
 
 // Returns a number that tells this PID namespace from others of the machine; 0: not known.

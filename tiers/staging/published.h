@@ -1,5 +1,6 @@
-// A statement of one process about itself in memory that it shares. Others read it whenever they
-// like: whole, or not at all.
+// SPDX-License-Identifier: Apache-2.0
+// A value that one process publishes in shared memory. Other processes read it at any time: either
+// a whole value or none.
 #pragma once
 
 #include <array>
@@ -13,9 +14,8 @@
 
 namespace gpusnap {
 
-// One process at a time says something; nobody waits for anybody. Zeros: nothing was said yet. A
-// process that is killed while it says something leaves nothing to be read until the next one has
-// said it all.
+// One process at a time publishes; no call blocks. Memory of zeros: nothing was published yet. If a
+// process is killed while it publishes, there is no value to read until the next one is published.
 template <class T>
 class Published {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(uint64_t) == 0);
@@ -26,7 +26,7 @@ class Published {
     std::memcpy(words.data(), &value, sizeof value);
     const uint64_t unfinished = turn_.load(std::memory_order_relaxed) | 1;
     turn_.store(unfinished, std::memory_order_relaxed);
-    // A reader of one of these words sees that the statement is unfinished, too.
+    // A reader of one of these words also sees that the value is unfinished.
     for (size_t i = 0; i < kWords; ++i) words_[i].store(words[i], std::memory_order_release);
     turn_.store(unfinished + 1, std::memory_order_release);
   }

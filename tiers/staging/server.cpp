@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/staging/server.h"
 
 #include <algorithm>
@@ -21,7 +22,8 @@ StagingServer::StagingServer(StagingMemory& memory)
   header.server.store(self.pid, std::memory_order_release);
 }
 
-// Streams first: all slots that a stream had when it was seen to be sealed are found after that.
+// Looks at streams before slots, so that all slots of a stream that was found sealed are found,
+// too.
 StagingServer::News StagingServer::look() {
   News news;
   const Streams streams = look_at_streams(news);
@@ -45,7 +47,7 @@ StagingServer::News StagingServer::look() {
   std::sort(news.arrived.begin(), news.arrived.end(), [](const Arrival& a, const Arrival& b) {
     return std::tie(a.stream, a.sequence) < std::tie(b.stream, b.sequence);
   });
-  // Some may have come free that no release told of.
+  // Slots may have become free without a release.
   (void)grant(0, memory_.backed());
   return news;
 }
@@ -92,7 +94,7 @@ bool StagingServer::has_running_client(uint32_t stream) const {
 bool StagingServer::has_gone(uint32_t client) const {
   const ClientEntry& entry = memory_.clients()[client];
   const Owned<ClientState> word = entry.word.load();
-  // One that is just joining has not said when it was started.
+  // A joining client has not set its start time yet.
   const uint64_t started = word.state == ClientState::kJoined ? entry.started : 0;
   return !is_running({word.owner, started});
 }
@@ -113,11 +115,11 @@ uint32_t StagingServer::threads_waiting_for_devices() const {
   return waiting;
 }
 
-// Slots that it had handed over belong to its streams. Its tickets first: nothing is granted to
-// them then.
+// Frees the client's slots, except for those that it had handed over, which belong to its streams.
+// Its tickets are freed first, so that they are granted nothing.
 void StagingServer::reap_slots(uint32_t client) {
   {
-    const std::lock_guard lock(grant_mutex_);
+    const MutexLock lock(grant_mutex_);
     line_.reap(client);
   }
   for (SlotEntry& slot : memory_.slots()) {
@@ -130,7 +132,7 @@ void StagingServer::reap_slots(uint32_t client) {
 }
 
 bool StagingServer::grant(uint32_t begin, uint32_t end) {
-  const std::lock_guard lock(grant_mutex_);
+  const MutexLock lock(grant_mutex_);
   return line_.grant(begin, end, [this](uint32_t client) { return has_gone(client); }) > 0;
 }
 
@@ -144,7 +146,7 @@ void StagingServer::reap_streams(uint32_t client) {
         entry.word.free(word);
         break;
       case StreamState::kOpen:
-        // A journal is good up to where it goes; part of a snapshot is nothing.
+        // An incomplete journal is valid up to its end; an incomplete part is not.
         entry.word.change(
             word,
             entry.kind == StreamKind::kJournal ? StreamState::kSealed : StreamState::kAbandoned,
@@ -177,7 +179,7 @@ bool StagingServer::is_asked_for_file(uint32_t stream) const {
          entry.answered.load(std::memory_order_relaxed);
 }
 
-// A path that is too long is no file.
+// Answers a path that is too long with no file.
 void StagingServer::answer(uint32_t stream, uint32_t number, const std::string& path,
                            uint64_t bytes) {
   StreamEntry& entry = memory_.streams()[stream];

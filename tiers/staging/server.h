@@ -1,19 +1,20 @@
-// The staging area as the backend sees it: which streams there are, what has been handed over, who
-// has gone. Slots that come free go to clients in the order in which they asked (turn.h). It keeps
-// nothing that is not in the shared memory but what it has reported already, so
-// a server that takes over another's area is told of everything again.
+// SPDX-License-Identifier: Apache-2.0
+// The staging area as the backend sees it: its streams, the slots that were handed over, and
+// clients that have gone. Free slots go to clients in the order in which they asked (turn.h). Apart
+// from what has been reported already, all state is in the shared memory: a server that takes over
+// an area reports everything again.
 //
-// Not thread-safe, but for release(), progress(), held(), set_spills(), keep() and end().
+// Not thread-safe, except for release(), progress(), held(), set_spills(), keep() and end().
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tiers/mutex.h"
 #include "tiers/staging/memory.h"
 #include "tiers/staging/turn.h"
 #include "tiers/status.h"
@@ -22,7 +23,7 @@ namespace gpusnap {
 
 class StagingServer {
  public:
-  // The memory's only server from now on.
+  // Becomes the only server of the memory.
   explicit StagingServer(StagingMemory& memory);
   StagingServer(const StagingServer&) = delete;
   StagingServer& operator=(const StagingServer&) = delete;
@@ -32,8 +33,8 @@ class StagingServer {
     uint32_t stream = 0;
     uint64_t sequence = 0;
   };
-  // Events since the last look. In this order: a stream is opened before it has slots, and all its
-  // slots have arrived before it is sealed.
+  // Events since the last look(), to be handled in this order: a stream is opened before it has
+  // slots, and all its slots have arrived before it is sealed.
   struct News {
     std::vector<uint32_t> opened;     // streams
     std::vector<Arrival> arrived;     // by stream and sequence
@@ -41,68 +42,68 @@ class StagingServer {
     std::vector<uint32_t> abandoned;  // streams; to be ended
   };
   News look();
-  // Finds clients that have gone, and what they had. Asks the system about each of them.
+  // Finds clients that have gone and takes back their entries. Makes system calls for each client.
   void reap();
 
-  // Threads of clients in other processes that wait for a device now: the programs' own I/O. Looks
-  // at about 64 threads in all, and one of each client at least.
+  // Returns the number of threads of other processes that wait for a device now: the programs' own
+  // I/O. Looks at about 64 threads in all, and at least one of each client.
   uint32_t threads_waiting_for_devices() const;
 
   StreamKind kind(uint32_t stream) const { return memory_.streams()[stream].kind; }
-  std::string_view text(uint32_t stream) const;  // of the stream
-  // That were handed over so far, or, of a sealed one, in all.
+  std::string_view text(uint32_t stream) const;  // from StagingClient::open()
+  // Slots handed over so far or, of a sealed stream, in all.
   uint64_t slots(uint32_t stream) const { return memory_.streams()[stream].slots; }
   uint64_t durable(uint32_t stream) const { return memory_.streams()[stream].durable; }
   uint32_t life(uint32_t stream) const { return memory_.streams()[stream].word.load().life; }
-  // Whether its client has gone.
+  // Returns whether the stream's client has gone.
   bool is_orphan(uint32_t stream) const {
     return memory_.streams()[stream].word.load().owner == kNoClient;
   }
-  // Whether its client has left it to the server, or has gone.
+  // Returns whether the stream's client has left it to the server, or has gone.
   bool is_left(uint32_t stream) const {
     const Owned<StreamState> word = memory_.streams()[stream].word.load();
     return word.state == StreamState::kKept || word.owner == kNoClient;
   }
-  // Whether its client runs now, which is_orphan() tells only once reap() has looked: another run
-  // may have the job as soon as it does not. Asks the system. Any thread.
+  // Returns whether the stream's client runs now; is_orphan() is as of the last reap(). After the
+  // client's end another run may take over the job. Makes system calls. Any thread.
   bool has_running_client(uint32_t stream) const;
-  // As long as the slot has not been released.
+  // Valid until the slot is released.
   std::span<const std::byte> bytes(uint32_t slot) const;
   std::span<const Piece> pieces(uint32_t slot) const;
 
-  // Whether they are a DirectChunk.
+  // Returns whether the slot's bytes are a DirectChunk.
   bool is_direct(uint32_t slot) const { return memory_.slots()[slot].direct == 1; }
-  // Whether the stream's client waits for a file that it can write directly.
+  // Returns whether the stream's client waits for a file that it can write directly.
   bool is_asked_for_file(uint32_t stream) const;
-  // Answers with such a file and its room in bytes, or with none at the moment (0 bytes). The
-  // stream has not ended.
+  // Answers that request with a file and its room in bytes, or with 0 bytes: none at the moment.
+  // The stream has not ended.
   void answer(uint32_t stream, uint32_t number, const std::string& path, uint64_t bytes);
 
-  // The slot's bytes are not needed any more.
+  // Frees a slot whose bytes are not needed any more.
   void release(uint32_t slot);
-  // So many of the stream's slots are durable.
+  // Sets the number of durable slots of the stream.
   void progress(uint32_t stream, uint64_t durable);
-  // All that was handed over of that life outlives the node's memory.
+  // All slots of that life outlive the node's memory.
   void held(uint32_t stream, uint32_t life);
-  // So many files on local tiers have slots of that life that are released and not in the store.
+  // Sets the number of files on local tiers that hold released slots of that life that are not in
+  // the store.
   void set_spills(uint32_t stream, uint32_t life, uint32_t count);
   uint32_t spills(uint32_t stream, uint32_t life) const;
-  // Whether the sealed stream of that life is whole in memory.
+  // Says whether the sealed stream of that life is whole in memory.
   void keep(uint32_t stream, uint32_t life, Keeping keeping);
   Keeping keeping(uint32_t stream, uint32_t life) const {
     return keeping_of(memory_.streams()[stream], life);
   }
-  // The server is through with the stream. Slots of it that were handed over and have not been
-  // released are released by look().
+  // Ends the stream with that outcome. look() frees its slots that have not been released.
   void end(uint32_t stream, const Status& outcome);
 
-  // Backed slots that nobody has. Looks at all.
+  // Returns the number of backed slots without an owner. Looks at all slots.
   uint32_t free_slots() const;
-  // Nobody uses the area, nothing is left in it.
+  // Returns whether the area has no clients and no streams.
   bool is_idle() const;
-  // Closes the area for good where it is idle: false where somebody has come meanwhile.
+  // Closes the area permanently if it is idle. Returns false if a client has joined meanwhile.
   bool close();
-  // Until something may have happened.
+  // Waits until changes() is no longer `seen`, for `longest` at most.
   void wait(uint32_t seen, std::chrono::nanoseconds longest) const;
   uint32_t changes() const { return memory_.header().filled.rings(); }
 
@@ -115,9 +116,9 @@ class StagingServer {
   bool has_gone(uint32_t client) const;
 
   StagingMemory& memory_;
-  std::mutex grant_mutex_;  // slots are granted by one thread at a time
-  TicketLine line_;
-  // Lives that have been reported: of each stream, for each kind of event; of each slot.
+  Mutex grant_mutex_;
+  TicketLine line_ GUARDED_BY(grant_mutex_);
+  // Lives that have been reported: for each stream and kind of event, and for each slot.
   struct Seen {
     uint32_t opened = 0;
     uint32_t sealed = 0;

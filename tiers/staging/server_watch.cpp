@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tiers/staging/server_watch.h"
 
 #include <utility>
@@ -14,7 +15,7 @@ ServerWatch::ServerWatch(StagingMemory& memory, Revive revive)
     : memory_(memory), revive_(std::move(revive)) {}
 
 Status ServerWatch::look() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto now = Clock::now();
   if (now < next_look_) return last_;
   next_look_ = now + kBetweenServerLooks;

@@ -1,11 +1,12 @@
-// Checks now and then, for those that wait for it, whether a staging area's server is still there.
+// SPDX-License-Identifier: Apache-2.0
+// Checks regularly, on behalf of waiting threads, whether a staging area's server still runs.
 #pragma once
 
 #include <chrono>
 #include <functional>
-#include <mutex>
 #include <optional>
 
+#include "tiers/mutex.h"
 #include "tiers/staging/memory.h"
 #include "tiers/status.h"
 
@@ -14,27 +15,27 @@ namespace gpusnap {
 // Thread-safe.
 class ServerWatch {
  public:
-  // Has another server started for the area, and need not wait for it. It finds what the one before
-  // it had left. Empty: where the server is gone it stays gone.
+  // Starts another server for the area, without waiting for it. That server finds what the one
+  // before left. Empty: no other server is started.
   using Revive = std::function<Status()>;
   explicit ServerWatch(StagingMemory& memory, Revive revive = {});
 
-  // Whether to go on waiting. Not ok where there has been no server for a while, and none could be
-  // started either. Asks the system now and then, whoever calls.
+  // Returns ok while waiting makes sense: not if there has been no server for a while and none
+  // could be started. Makes system calls at intervals, however often it is called.
   Status look();
 
  private:
   using Clock = std::chrono::steady_clock;
-  Status look_now(Clock::time_point now);
+  Status look_now(Clock::time_point now) REQUIRES(mutex_);
 
   StagingMemory& memory_;
   const Revive revive_;
-  std::mutex mutex_;  // of what follows
-  Clock::time_point next_look_;
-  Clock::time_point next_start_;
-  std::optional<Clock::time_point> unserved_since_;
-  Status started_;  // of the last start
-  Status last_;
+  Mutex mutex_;
+  Clock::time_point next_look_ GUARDED_BY(mutex_);
+  Clock::time_point next_start_ GUARDED_BY(mutex_);
+  std::optional<Clock::time_point> unserved_since_ GUARDED_BY(mutex_);
+  Status started_ GUARDED_BY(mutex_);  // of the last start
+  Status last_ GUARDED_BY(mutex_);
 };
 
 }  // namespace gpusnap

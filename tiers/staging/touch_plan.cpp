@@ -16,7 +16,7 @@ void TouchPlan::observe(const Demand& demand) {
   demand_ = demand;
   most_used_ = std::max(most_used_, demand.used);
   const uint32_t free = backed_ - std::min(demand.used, backed_);
-  // Slots that a writer is about to wait for come first, whatever they compete with.
+  // Slots that a writer is about to wait for are touched even beside a transfer.
   if (free < uint64_t{options_.few_slots} * demand.clients) is_urgent_ = true;
   end_urgency();
 }

@@ -48,7 +48,7 @@ std::optional<uint32_t> TicketLine::draw(uint32_t client) {
   return std::nullopt;
 }
 
-// In this order: as long as the slot is only reserved the ticket says whose it is.
+// In this order: while the slot is only reserved, the ticket says which client it belongs to.
 std::optional<uint32_t> TicketLine::take_granted(uint32_t ticket) {
   TicketEntry& entry = memory_.tickets()[ticket];
   const Owned<TicketState> now = entry.word.load();
@@ -67,7 +67,7 @@ std::optional<uint32_t> TicketLine::leave(uint32_t ticket) {
   return take_granted(ticket);
 }
 
-// The server is told, too: the first one may be stopped.
+// Also rings for the server: the first client may be stopped.
 void TicketLine::give_back(uint32_t slot) {
   OwnedWord<SlotState>& word = memory_.slots()[slot].word;
   word.free(word.load());
@@ -87,8 +87,8 @@ std::optional<uint32_t> TicketLine::reserve(uint32_t client, uint32_t begin, uin
   return std::nullopt;
 }
 
-// False where the ticket has left meanwhile. Its entry may be another one's by then, which does not
-// look at the slot before it has been granted one.
+// Returns false if the ticket has left meanwhile. Its entry may be another ticket by then, which
+// does not read the slot before it is granted one.
 bool TicketLine::tell(const Turn& turn, uint32_t slot) {
   TicketEntry& entry = memory_.tickets()[turn.ticket];
   entry.slot.store(slot, std::memory_order_relaxed);
@@ -125,7 +125,7 @@ void TicketLine::recover() {
   for (uint32_t slot = 0; slot < slots.size(); ++slot) {
     const Owned<SlotState> word = slots[slot].word.load();
     if (word.state != SlotState::kGranted) continue;
-    // A client may take it right now: then its word is another one.
+    // A client may take the slot at this moment: then its word has changed.
     const bool is_known = std::ranges::any_of(memory_.tickets(), [&](const TicketEntry& entry) {
       return entry.word.load().state == TicketState::kGranted && entry.slot.load() == slot;
     });

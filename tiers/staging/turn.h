@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decides which client is next to get a slot. Clients that find none free draw a ticket, and slots
-// go to tickets in the order of their numbers. A client that has drawn its ticket before another
-// one begins to ask is never overtaken by it.
+// Decides which client gets the next slot. A client that finds no free slot draws a ticket, and
+// slots go to tickets in the order of their numbers. A client is never overtaken by another one
+// that began to ask after it had drawn its ticket.
 //
-// The server hands a slot over: it reserves the slot for the ticket's client, and then tells the
-// ticket. So a client that is stopped keeps one slot from the others and no more. The first in the
-// line may also take a free slot itself, so the line moves without a server, too. A ticket that is
-// still being drawn blocks nobody, and the ticket of a client that is gone is passed over.
+// The server grants a slot: it reserves the slot for the ticket's client, and then writes it to the
+// ticket. A client that is stopped therefore keeps no more than one slot from the others. The first
+// client in the line may also take a free slot itself, so that the line moves without a server. A
+// ticket that is still being drawn blocks no client, and the ticket of a client that has gone is
+// skipped.
 //
 // No lock, no clock, no thread; each change is one atomic change of one word (layout.h).
 #pragma once
@@ -21,16 +22,16 @@
 
 namespace gpusnap {
 
-// Thread-safe, but for what only the server may do.
+// Thread-safe, except for the functions of the server.
 class TicketLine {
  public:
   // `memory` outlives it.
   explicit TicketLine(StagingMemory& memory) : memory_(memory) {}
 
-  // Whether a slot that comes free is somebody else's.
+  // Returns whether a client waits for the next free slot.
   bool anyone_waits() const { return first().has_value(); }
-  // The ticket whose turn it is, as it was when it was found. Skips the tickets of clients for
-  // whose index `passed_over` is true.
+  // The ticket whose turn it is, with its word when it was found. first() skips the tickets of
+  // clients for whose index `passed_over` returns true.
   struct Turn {
     uint32_t ticket = 0;
     Owned<TicketState> word;
@@ -44,26 +45,26 @@ class TicketLine {
   // Rings for the first ticket. To be called when a slot has come free, or a ticket has left.
   void wake_first();
 
-  // By the ticket's client.
+  // The next four functions are called by the ticket's client.
   //
-  // Nothing where there are too many.
+  // Draws a ticket. Empty: there are too many.
   std::optional<uint32_t> draw(uint32_t client);
-  // The slot that it was granted, which ends the ticket.
+  // Returns the slot that was granted, if any, and ends the ticket.
   std::optional<uint32_t> take_granted(uint32_t ticket);
-  // Ends the ticket. Where it was granted a slot meanwhile, that is the client's now.
+  // Ends the ticket. If a slot was granted meanwhile, returns it: it belongs to the client.
   std::optional<uint32_t> leave(uint32_t ticket);
-  // Frees a slot that the client has, for whose turn it is.
+  // Frees a slot of the client and wakes the first in the line.
   void give_back(uint32_t slot);
   Doorbell& bell(uint32_t ticket) { return memory_.tickets()[ticket].bell; }
   Doorbell& bell_of_all() { return memory_.header().freed; }
 
-  // By the server, one thread at a time.
+  // The functions below are called by the server, one thread at a time.
   //
-  // Grants free slots of [begin, end) to tickets as long as there are both; how many.
+  // Grants free slots of [begin, end) to tickets as long as there are both. Returns their number.
   uint32_t grant(uint32_t begin, uint32_t end, const PassedOver& passed_over);
-  // Frees the tickets of a client that is gone, before its slots.
+  // Frees the tickets of a client that has gone. To be called before its slots are freed.
   void reap(uint32_t client);
-  // Frees slots that an earlier server had reserved when it was killed, and no ticket knows of.
+  // Frees slots that a killed server had reserved and that no ticket names.
   void recover();
 
  private:
@@ -87,19 +88,19 @@ class PlaceInLine {
     std::swap(ticket_, other.ticket_);
     return *this;
   }
-  // Gives back a slot that it was granted.
+  // Gives back a slot that was granted and not taken.
   ~PlaceInLine() { leave(); }
 
   bool has_ticket() const { return ticket_.has_value(); }
-  // False where there are too many: it may ask again.
+  // Draws a ticket. Returns false if there are too many; may be tried again.
   bool draw();
-  // The slot that it was granted: then its ticket is used.
+  // Returns the slot that was granted, if any; its ticket is used then.
   std::optional<uint32_t> take_granted();
-  // Returns whether it may take a free slot itself. A client without a ticket comes after all that
-  // have one.
+  // Returns whether the client may take a free slot itself. A client without a ticket comes after
+  // all clients that have one.
   bool may_take() const { return ticket_ ? line_->is_first(*ticket_) : !line_->anyone_waits(); }
   void leave();
-  // Rung when something has changed for it.
+  // Rung when something has changed for this place.
   Doorbell& bell() { return ticket_ ? line_->bell(*ticket_) : line_->bell_of_all(); }
 
  private:

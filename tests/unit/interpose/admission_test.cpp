@@ -14,8 +14,8 @@
 #include <tuple>
 #include <vector>
 
-#include "interpose/services/unlocked.h"
 #include "tests/support/becomes.h"
+#include "tiers/unlocked.h"
 
 namespace gpusnap {
 namespace {
