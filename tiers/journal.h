@@ -1,6 +1,7 @@
 // The replay journal as bytes in files. Here it is a stream that only grows; what the bytes mean is
-// the recorder's business. Written in frames: header, zstd-compressed block, checksum; a frame is
-// whole or it is not there. docs/file-format.md gives the bytes.
+// the recorder's business. Written in frames: header, zstd-compressed block, checksum; or a header
+// that tells how far back the stream was the same. A frame is whole or it is not there.
+// docs/file-format.md gives the bytes.
 #pragma once
 
 #include <cstdint>
@@ -70,6 +71,8 @@ class JournalWriter {
 
   // Appended so far. Producer thread only.
   virtual uint64_t stream_bytes() const = 0;
+  // The part's file has so many bytes, with all that the writer's thread has come to. Any thread.
+  virtual uint64_t stored_bytes() const = 0;
   uint64_t entries() const { return entries_; }
 
  protected:

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "interpose/services/data_digest.h"
@@ -17,7 +18,7 @@
 namespace gpusnap {
 
 // Raised with every change of what entries mean.
-inline constexpr uint32_t kJournalVersion = 6;
+inline constexpr uint32_t kJournalVersion = 7;
 
 // Values of EntryHead::hook that are no hook.
 inline constexpr uint16_t kCutEntry = 0xffff;    // a cut was made here: its deliveries
@@ -130,6 +131,22 @@ inline bool same_data(uint64_t recorded, uint64_t now, bool arguments) {
   if (recorded == 0 || now == 0 || now == recorded) return true;
   return arguments && ((now ^ recorded) & kArgumentsKnown) != 0;
 }
+
+// Numbers that count up through a part are journaled as steps from the last one of their kind, so
+// that equal turns of a loop have equal bytes.
+class CountedUp {
+ public:
+  uint64_t step_to(uint64_t number) { return number - std::exchange(last_, number); }
+  uint64_t after_step(uint64_t step) { return last_ += step; }
+
+ private:
+  uint64_t last_ = 0;
+};
+struct PartNumbers {
+  CountedUp functions;  // host functions
+  CountedUp outcomes;   // of MPI calls
+  CountedUp copies;     // that are delivered later
+};
 
 // An entry as the replay reads it, but for its deliveries.
 struct Entry {

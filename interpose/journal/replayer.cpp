@@ -53,6 +53,8 @@ Status Replayer::read_table(const EntryHead& head) {
   if (head.name_bytes > kMaxNameBytes) return damaged("a name is too long");
   std::string names(head.name_bytes, '\0');
   if (Status status = read(std::as_writable_bytes(std::span(names))); !status.ok()) return status;
+  version_ = version;
+  numbers_ = {};
   hooks_.clear();
   threads_.clear();
   thread_ = 0;
@@ -102,12 +104,23 @@ Result<bool> Replayer::next_if_any(Entry& entry) {
     return damaged("a call is of no thread");
   }
   if (Status status = read_body(entry); !status.ok()) return status;
+  if (has_steps() && !entry.words.empty()) add_steps(entry);
   // Entries from there on are no calls of the program.
   if (entry.head.hook >= kOutcomeEntry) return true;
   if (entry.head.hook >= hooks_.size()) return damaged("a call has an unknown number");
   entry.head.hook = hooks_[entry.head.hook];
   ++calls_read_;
   return true;
+}
+
+void Replayer::add_steps(Entry& entry) {
+  uint64_t& number = entry.words[0];
+  const uint16_t kind = entry.head.hook;
+  if (kind == kCallbackEntry || kind == kCallbackEndEntry) {
+    number = numbers_.functions.after_step(number);
+  } else if (kind == kOutcomeEntry) {
+    number = numbers_.outcomes.after_step(number);
+  }
 }
 
 // Reads the entry after its head, except for the deliveries.
@@ -134,6 +147,9 @@ Status Replayer::next_delivery(DeliveryHead& head) {
   if (Status status = read_value(head); !status.ok()) return status;
   if (head.kind > DeliveryHead::kMemory || head.size > reader_->total_bytes()) {
     return damaged("a delivery makes no sense");
+  }
+  if (has_steps() && head.kind == DeliveryHead::kCopy) {
+    head.target = numbers_.copies.after_step(head.target);
   }
   return {};
 }
