@@ -51,10 +51,10 @@ ProgramCopies::Ticket CallEnvironment::enter_copy() {
 
 void CallEnvironment::after_synchronised() {
   const bool recording = admission_.is_recording();
-  const bool too_long = recording && recorder_->stream_bytes() > run_.settings.journal;
+  const bool too_long = recording && recorder_->stored_bytes() > run_.settings.journal;
   if (too_long) {
     refuse("a replay journal of more than GPUSNAP_JOURNAL (" +
-           std::to_string(run_.settings.journal) + " bytes)");
+           std::to_string(run_.settings.journal) + " stored bytes)");
   }
   cuts_.after_synchronised(recording && !too_long);
 }
