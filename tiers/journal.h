@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tiers/file_system.h"
@@ -91,8 +92,18 @@ class JournalReader {
   // Exactly bytes.size() bytes; kNotFound at the clean end of the stream (no byte was left),
   // kDamaged where it ends in between or a frame is wrong.
   virtual Status read(std::span<std::byte> bytes) = 0;
+  // Takes as many where that is no work. Null: read() them.
+  const std::byte* take(size_t bytes) {
+    if (bytes > static_cast<size_t>(end_ - next_)) return nullptr;
+    return std::exchange(next_, next_ + bytes);
+  }
   virtual uint64_t total_bytes() const = 0;
   virtual uint64_t total_entries() const = 0;
+
+ protected:
+  // Bytes of the stream that have been verified and not been read.
+  const std::byte* next_ = nullptr;
+  const std::byte* end_ = nullptr;
 };
 
 }  // namespace gpusnap

@@ -144,30 +144,43 @@ class Reader final : public JournalReader {
     if (!status_.ok()) return status_;
     size_t done = 0;
     while (done < bytes.size()) {
-      if (used_ == raw_.size()) {
+      if (next_ == end_) {
         Status next = next_frame();
         if (next.code() == Code::kNotFound && done > 0) {
           next = Status(Code::kDamaged, "the journal ends inside an entry");
         }
         if (!next.ok()) return status_ = std::move(next);
       }
-      const size_t count = std::min(bytes.size() - done, raw_.size() - used_);
-      if (count > 0) std::memcpy(bytes.data() + done, raw_.data() + used_, count);
-      used_ += count;
+      const size_t count = std::min(bytes.size() - done, static_cast<size_t>(end_ - next_));
+      if (count > 0) std::memcpy(bytes.data() + done, take(count), count);
       done += count;
     }
     return {};
   }
 
-  // More of raw_, or nothing of an empty frame. kNotFound at the stream's end.
+  // Makes more to read, or nothing of an empty frame. kNotFound at the stream's end.
   Status next_frame() {
+    next_ = end_ = nullptr;
+    if (repeat_.raw_bytes != 0 && repeat_again()) return {};
     forget_old();
+    const size_t before = raw_.size();
+    Status more = add_frame();
+    if (!more.ok()) return more;
+    // All of it is new where another part has begun.
+    next_ = raw_.data() + (part_began_ ? 0 : before);
+    end_ = raw_.data() + raw_.size();
+    return {};
+  }
+
+  Status add_frame() {
+    part_began_ = false;
     if (repeat_.raw_bytes != 0) return repeat_more();
+    repeated_ = 0;
     while (part_ < parts_.size() && parts_[part_].at_end()) {
       if (Status end = parts_[part_].check_end(); !end.ok()) return end;
       ++part_;
       raw_.clear();
-      used_ = 0;
+      part_began_ = true;
     }
     if (part_ == parts_.size()) return {Code::kNotFound, "the journal has no more entries"};
     return parts_[part_].next(zstd_.get(), stored_, raw_, repeat_);
@@ -177,13 +190,30 @@ class Reader final : public JournalReader {
   void forget_old() {
     if (raw_.size() <= 2 * size_t{kMostRepeatDistance}) return;
     raw_.erase(raw_.begin(), raw_.end() - kMostRepeatDistance);
-    used_ = raw_.size();
+  }
+
+  // So many bytes of a run that follow each other, as a multiple of its distance where it is
+  // possible.
+  uint32_t piece_of_repeat() const {
+    constexpr uint32_t kPiece = 256 << 10;
+    const uint32_t turns = std::max(kPiece / repeat_.distance, 1U);
+    return std::min(repeat_.raw_bytes, turns * repeat_.distance);
+  }
+
+  // In the middle of a long run the bytes that are to come lie there already.
+  bool repeat_again() {
+    const uint32_t now = piece_of_repeat();
+    if (repeated_ < now || repeat_.raw_bytes - now < kMostRepeatDistance) return false;
+    next_ = raw_.data() + raw_.size() - now;
+    end_ = raw_.data() + raw_.size();
+    repeat_.raw_bytes -= now;
+    return true;
   }
 
   Status repeat_more() {
-    constexpr uint32_t kPiece = 256 << 10;
     const size_t end = raw_.size();
-    const uint32_t now = std::min(repeat_.raw_bytes, kPiece);
+    const uint32_t now = piece_of_repeat();
+    repeated_ += now;
     raw_.resize(end + now);
     const std::byte* const source = raw_.data() + end - repeat_.distance;
     // Each copy makes the bytes that can be copied at once more.
@@ -201,8 +231,9 @@ class Reader final : public JournalReader {
   size_t part_ = 0;
   std::vector<std::byte> stored_;
   std::vector<std::byte> raw_;  // the part's stream so far, or the end of it
-  size_t used_ = 0;             // of raw_
+  bool part_began_ = false;     // with the last frame
   FrameHeader repeat_;          // has raw_bytes that are still to come
+  uint64_t repeated_ = 0;       // bytes of it at the end of raw_
   uint64_t total_bytes_ = 0;
   uint64_t total_entries_ = 0;
   Status status_;  // the first failure, for good

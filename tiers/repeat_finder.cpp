@@ -119,7 +119,7 @@ RepeatFinder::Run RepeatFinder::find(size_t first) {
     if (place >= passed) {
       const Run run = try_place(place, hash, first);
       if (is_worth(run, first)) return run;
-      // What was compared in vain is not compared again.
+      // Bytes that were compared in vain are not compared again.
       passed = run.to;
     }
     if ((forgotten_ + place) % kStep == 0) note(place, hash);
@@ -127,7 +127,8 @@ RepeatFinder::Run RepeatFinder::find(size_t first) {
   return {end, end, 0};
 }
 
-// What is found with the hash of the bytes before the place, or with the last run's distance.
+// The run that is found with the hash of the bytes before the place, or with the last run's
+// distance.
 RepeatFinder::Run RepeatFinder::try_place(size_t place, uint64_t hash, size_t first) {
   Run best{place, place, 0};
   const auto consider = [&](size_t distance) {

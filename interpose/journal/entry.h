@@ -133,19 +133,21 @@ inline bool same_data(uint64_t recorded, uint64_t now, bool arguments) {
 }
 
 // Numbers that count up through a part are journaled as steps from the last one of their kind, so
-// that equal turns of a loop have equal bytes.
+// that equal turns of a loop have equal bytes. The first step is one, too, where nothing was
+// before.
 class CountedUp {
  public:
+  explicit CountedUp(uint64_t first) : last_(first - 1) {}
   uint64_t step_to(uint64_t number) { return number - std::exchange(last_, number); }
   uint64_t after_step(uint64_t step) { return last_ += step; }
 
  private:
-  uint64_t last_ = 0;
+  uint64_t last_;
 };
 struct PartNumbers {
-  CountedUp functions;  // host functions
-  CountedUp outcomes;   // of MPI calls
-  CountedUp copies;     // that are delivered later
+  CountedUp functions{0};  // host functions
+  CountedUp outcomes{1};   // of MPI calls
+  CountedUp copies{0};     // that are delivered later
 };
 
 // An entry as the replay reads it, but for its deliveries.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "interpose/cuda/hooks_generated_ids.h"
@@ -37,8 +38,16 @@ Result<std::unique_ptr<Replayer>> Replayer::open(FileSystem& files, const std::s
   return std::make_unique<Replayer>(std::move(reader.value()), calls);
 }
 
+// Small pieces, mostly, as they lie there.
+bool Replayer::take(std::span<std::byte> to) {
+  const std::byte* const there = reader_->take(to.size());
+  if (there == nullptr) return to.empty();
+  std::memcpy(to.data(), there, to.size());
+  return true;
+}
+
 Status Replayer::read(std::span<std::byte> bytes) {
-  if (bytes.empty()) return {};
+  if (take(bytes)) return {};
   Status status = reader_->read(bytes);
   return status.code() == Code::kNotFound ? damaged("it ends too early") : status;
 }
@@ -92,7 +101,9 @@ Status Replayer::next(Entry& entry) {
 
 Result<bool> Replayer::next_if_any(Entry& entry) {
   for (;;) {
-    Status status = reader_->read(std::as_writable_bytes(std::span(&entry.head, 1)));
+    const auto head = std::as_writable_bytes(std::span(&entry.head, 1));
+    Status status;
+    if (!take(head)) status = reader_->read(head);
     if (status.code() == Code::kNotFound) return false;
     if (!status.ok()) return status;
     if (entry.head.hook != kTableEntry && entry.head.hook != kThreadEntry) break;

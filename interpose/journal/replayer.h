@@ -43,6 +43,7 @@ class Replayer {
   Status read(std::span<std::byte> bytes);
 
  private:
+  bool take(std::span<std::byte> to);
   Status read_table(const EntryHead& head);
   Status read_thread(const EntryHead& head);
   Status read_body(Entry& entry);

@@ -84,7 +84,10 @@ const std::string* ReplayScheduler::awaited_waiter() const {
 // ---- turns
 
 void ReplayScheduler::begin_turn(const std::string& path) {
-  turn_ = {.taken = true, .path = path, .entry = head_};
+  turn_.clear();
+  turn_.taken = true;
+  turn_.path = path;
+  turn_.entry = head_;
   ++turns_;
 }
 
@@ -100,7 +103,7 @@ void ReplayScheduler::begin_look(const std::string& path) {
 }
 
 void ReplayScheduler::end_turn() {
-  turn_ = {};
+  turn_.clear();
 }
 
 ReplayScheduler::Compared ReplayScheduler::compare(HookId hook, const CallKey& key) {

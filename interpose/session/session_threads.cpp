@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -100,8 +101,10 @@ void Session::read_next() {
   while (scheduler_.head() == nullptr) {
     const Status status = replayer_->next(entry_);
     if (!status.ok()) fatal(kExitDamaged, status.message());
+    // The outcome of an MPI call is of no thread.
+    static const std::string kNobody;
     const bool outcome = entry_.head.hook == kOutcomeEntry;
-    switch (scheduler_.read(entry_, outcome ? std::string() : replayer_->thread(),
+    switch (scheduler_.read(entry_, outcome ? kNobody : replayer_->thread(),
                             replayer_->calls_read(), replayer_->at_cut())) {
       case ReplayScheduler::Reading::kHead:
         break;
@@ -193,6 +196,11 @@ bool Session::is_of_thread(HookId hook, const std::string& path) {
   return hook == HookId::cuCtxSetCurrent && ThreadMatcher::may_exchange(path);
 }
 
+Session::Motion Session::motion(const Watch& watch) const {
+  return motion(watch,
+                stall_.idle() >= kOthersCome || Clock::now() - watch.moved > kOthersComeAtMost);
+}
+
 // Whether others may still come. `is_dead`: nobody will.
 Session::Motion Session::motion(const Watch& watch, bool is_dead) const {
   const auto passed = Clock::now() - watch.moved;
@@ -214,11 +222,10 @@ void Session::take_turn(HookId hook) {
   if (is_made_for_all(hook)) return;
   const std::string path = own_path();
   if (is_of_thread(hook, path)) return;
-  Watch watch{.progress = progress()};
+  // Most calls come when it is their turn: no clock is looked at for them.
+  std::optional<Watch> watch;
   while (replaying()) {
-    const bool dead =
-        stall_.idle() >= kOthersCome || Clock::now() - watch.moved > kOthersComeAtMost;
-    const Step step = scheduler_.ask(path, hook, motion(watch, dead));
+    const Step step = scheduler_.ask(path, hook, watch ? motion(*watch) : Motion::kMoves);
     if (step.act == Act::kTurn) {
       begin_turn();
       if (make_memory_calls_before()) return;
@@ -228,7 +235,9 @@ void Session::take_turn(HookId hook) {
       continue;
     }
     if (step.act == Act::kGoLive) return go_live();
-    if (!carry_out(step, "a CUDA call")) wait_for_turn(hook, watch);
+    if (carry_out(step, "a CUDA call")) continue;
+    if (!watch) watch = Watch{.progress = progress()};
+    wait_for_turn(hook, *watch);
   }
 }
 
@@ -302,11 +311,11 @@ void Session::end_turn() {
 // must find what the cut delivered and whose own changes must not meet it. Host functions that the
 // cut had waited for are between the two, and are waited for here.
 bool Session::comes_to_cut_at_end() {
-  const std::string place = scheduler_.matcher().place_of(own_path());
   pass_functions({});
   while (entry_.head.hook == kCallbackEntry || entry_.head.hook == kCallbackEndEntry) {
     CallsAhead* const ahead = replay_world_.ahead();
     if (ahead == nullptr || !ahead->cut_at_end_comes(replayer_->calls_read())) return false;
+    const std::string place = scheduler_.matcher().place_of(own_path());
     pass_functions(place);
     if (entry_.head.hook != kCallbackEndEntry) continue;
     (void)lock_.wait_until(host_callbacks_.changed(), Clock::now() + kLongWait);

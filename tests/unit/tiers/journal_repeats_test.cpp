@@ -331,6 +331,37 @@ TEST_F(JournalRepeatsTest, LongLoopsTakeSeveralFrames) {
   EXPECT_EQ(reader.value()->read(back).code(), Code::kNotFound);
 }
 
+// A reader makes no copies of the middle of a long run. What lies before its end is right all the
+// same, at each distance.
+TEST_F(JournalRepeatsTest, LongRunsAreRepeatedThemselves) {
+  for (const size_t size : {1000U, 262'144U, 300'007U, 3'000'000U}) {
+    SCOPED_TRACE(size);
+    Random random(size);
+    const Stream turn = noise(random, size), other = noise(random, 700'000);
+    Stream stream = other;
+    for (const size_t bytes : {40U << 20, 2U << 20}) {
+      for (const size_t end = stream.size() + bytes; stream.size() < end;) append(stream, turn);
+      append(stream, std::span(turn).first(turn.size() / 3));
+      append(stream, std::span(other).first(200'000));
+      // From within the run, and from before its end.
+      for (const size_t back : {7U << 20, 5'000'001U, 210'000U}) {
+        const Stream again(stream.end() - back, stream.end() - back + 200'000);
+        append(stream, again);
+        append(stream, std::span(other).first(10));
+      }
+    }
+    JournalPart part;
+    {
+      const auto writer = create(JournalWriter::Options().block_bytes);
+      writer->append(stream, 1);
+      part = settled(*writer);
+    }
+    EXPECT_GE(frames_that_repeat(), 6U);
+    expect_whole(part, stream);
+    ASSERT_TRUE(files_.remove("/job/" + std::string(kName)).ok());
+  }
+}
+
 // Changes one field of the header of a frame that repeats, and makes its checksum good.
 TEST_F(JournalRepeatsTest, HostileRepeatsAreRefused) {
   JournalPart part;
