@@ -55,7 +55,7 @@ Stream loops_by_chance(Random& random, size_t most_turn) {
   return all;
 }
 
-// What a reader makes of the pieces.
+// The stream that a reader makes of the pieces.
 void expand(const std::vector<RepeatFinder::Piece>& pieces, std::span<const std::byte> bytes,
             const RepeatFinder::Limits& limits, Stream& all) {
   size_t done = 0;
@@ -294,7 +294,7 @@ TEST_F(JournalRepeatsTest, AThousandTurnsCostNextToNothing) {
   EXPECT_EQ(reader.value()->read(back).code(), Code::kNotFound);
 }
 
-// What differs from turn to turn costs itself, and little around it.
+// A number that differs from turn to turn costs itself, and little around it.
 TEST_F(JournalRepeatsTest, ANumberInEachTurnCostsLittle) {
   Random random(4);
   Stream turn = turn_of(random, 3000);
@@ -331,7 +331,7 @@ TEST_F(JournalRepeatsTest, LongLoopsTakeSeveralFrames) {
   EXPECT_EQ(reader.value()->read(back).code(), Code::kNotFound);
 }
 
-// A reader makes no copies of the middle of a long run. What lies before its end is right all the
+// A reader makes no copies of the middle of a long run. The bytes before its end are right all the
 // same, at each distance.
 TEST_F(JournalRepeatsTest, LongRunsAreRepeatedThemselves) {
   for (const size_t size : {1000U, 262'144U, 300'007U, 3'000'000U}) {
