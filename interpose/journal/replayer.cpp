@@ -94,17 +94,28 @@ Status Replayer::read_thread(const EntryHead& head) {
 }
 
 Status Replayer::next(Entry& entry) {
-  const Result<bool> any = next_if_any(entry);
-  if (!any.ok()) return any.status();
-  return any.value() ? Status() : damaged("it ends too early");
+  bool any = true;
+  Status status = read_next(entry, any);
+  if (status.ok() && !any) return damaged("it ends too early");
+  return status;
 }
 
 Result<bool> Replayer::next_if_any(Entry& entry) {
+  bool any = true;
+  Status status = read_next(entry, any);
+  if (!status.ok()) return status;
+  return any;
+}
+
+Status Replayer::read_next(Entry& entry, bool& any) {
   for (;;) {
     const auto head = std::as_writable_bytes(std::span(&entry.head, 1));
     Status status;
     if (!take(head)) status = reader_->read(head);
-    if (status.code() == Code::kNotFound) return false;
+    if (status.code() == Code::kNotFound) {
+      any = false;
+      return {};
+    }
     if (!status.ok()) return status;
     if (entry.head.hook != kTableEntry && entry.head.hook != kThreadEntry) break;
     status = entry.head.hook == kTableEntry ? read_table(entry.head) : read_thread(entry.head);
@@ -117,11 +128,11 @@ Result<bool> Replayer::next_if_any(Entry& entry) {
   if (Status status = read_body(entry); !status.ok()) return status;
   if (has_steps() && !entry.words.empty()) add_steps(entry);
   // Entries from there on are no calls of the program.
-  if (entry.head.hook >= kOutcomeEntry) return true;
+  if (entry.head.hook >= kOutcomeEntry) return {};
   if (entry.head.hook >= hooks_.size()) return damaged("a call has an unknown number");
   entry.head.hook = hooks_[entry.head.hook];
   ++calls_read_;
-  return true;
+  return {};
 }
 
 void Replayer::add_steps(Entry& entry) {

@@ -44,6 +44,7 @@ class Replayer {
 
  private:
   bool take(std::span<std::byte> to);
+  Status read_next(Entry& entry, bool& any);
   Status read_table(const EntryHead& head);
   Status read_thread(const EntryHead& head);
   Status read_body(Entry& entry);

@@ -153,6 +153,8 @@ void ReplayScheduler::made() {
 
 std::vector<SeenEntry> ReplayScheduler::memory_calls_before() {
   std::vector<SeenEntry> calls;
+  // Most turns are of the head.
+  if (!turn_.early && !turn_.gets_after_cut) return calls;
   CallsAhead* const ahead = world_.ahead();
   const bool is_early = turn_.early && order_of(hook_of(*turn_.entry)) == Order::kMemory;
   if ((!is_early && !turn_.gets_after_cut) || ahead == nullptr) return calls;

@@ -328,6 +328,7 @@ bool Session::comes_to_cut_at_end() {
 // The thread that may go on; all, where it may be any.
 void Session::wake() {
   (void)scheduler_.take_news();
+  if (waiting_.empty()) return;
   const std::string* const path = replaying() ? scheduler_.awaited_waiter() : nullptr;
   if (path == nullptr) {
     for (auto& [waiting, waiter] : waiting_) waiter->turn.notify_one();
