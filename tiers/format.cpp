@@ -13,7 +13,8 @@ namespace {
 
 constexpr size_t kMagicBytes = 8;
 constexpr size_t kPrologueBytes = 16;
-constexpr uint32_t kFrameMagic = 0x464a5347;  // "GSJF"
+constexpr uint32_t kFrameMagic = 0x464a5347;   // "GSJF"
+constexpr uint32_t kRepeatMagic = 0x524a5347;  // "GSJR"
 
 std::string_view magic_of(FileKind kind) {
   switch (kind) {
@@ -175,7 +176,10 @@ Status check_journal_header(std::span<const std::byte> bytes, const std::string&
 std::array<std::byte, kFrameHeaderBytes> encode_frame_header(const FrameHeader& header) {
   std::array<std::byte, kFrameHeaderBytes> bytes{};
   Put put(bytes);
-  put.add(kFrameMagic).add(header.stored_bytes).add(header.raw_bytes).add(header.entries);
+  const bool repeats = header.distance != 0;
+  put.add(repeats ? kRepeatMagic : kFrameMagic);
+  put.add(repeats ? header.distance : header.stored_bytes);
+  put.add(header.raw_bytes).add(header.entries);
   put.add(header.first_entry).add(header.stream_offset).add(header.stored_checksum).seal();
   return bytes;
 }
@@ -183,16 +187,22 @@ std::array<std::byte, kFrameHeaderBytes> encode_frame_header(const FrameHeader& 
 Result<FrameHeader> decode_frame_header(std::span<const std::byte> bytes) {
   if (bytes.size() < kFrameHeaderBytes) return damaged("a frame's header is cut off");
   Take take(bytes);
-  if (take.next<uint32_t>() != kFrameMagic) return damaged("a frame does not start with its magic");
+  const auto magic = take.next<uint32_t>();
+  const bool repeats = magic == kRepeatMagic;
+  if (!repeats && magic != kFrameMagic) return damaged("a frame does not start with its magic");
   FrameHeader header;
-  header.stored_bytes = take.next<uint32_t>();
+  (repeats ? header.distance : header.stored_bytes) = take.next<uint32_t>();
   header.raw_bytes = take.next<uint32_t>();
   header.entries = take.next<uint32_t>();
   header.first_entry = take.next<uint64_t>();
   header.stream_offset = take.next<uint64_t>();
   header.stored_checksum = take.next<uint64_t>();
   if (!take.sealed()) return damaged("a frame header's checksum is wrong");
-  if (header.stored_bytes > kMostFrameStoredBytes || header.raw_bytes > kMostFrameRawBytes) {
+  if (repeats && (header.distance == 0 || header.distance > kMostRepeatDistance)) {
+    return damaged("a frame repeats from where no frame can");
+  }
+  if (header.stored_bytes > kMostFrameStoredBytes ||
+      header.raw_bytes > (repeats ? kMostRepeatedBytes : kMostFrameRawBytes)) {
     return damaged("a frame is longer than frames can be");
   }
   return header;

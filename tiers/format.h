@@ -17,7 +17,15 @@ enum class FileKind { kManifest, kSegment, kJournal };
 
 // Returns the version that is written; earlier versions are read, too.
 constexpr uint32_t format_version(FileKind kind) {
-  return kind == FileKind::kManifest ? 6 : 1;
+  switch (kind) {
+    case FileKind::kManifest:
+      return 6;
+    case FileKind::kJournal:
+      return 2;
+    case FileKind::kSegment:
+      break;
+  }
+  return 1;
 }
 
 inline constexpr size_t kManifestHeaderBytes = 40;
@@ -27,6 +35,9 @@ inline constexpr size_t kJournalHeaderBytes = 32;
 inline constexpr size_t kFrameHeaderBytes = 48;
 inline constexpr uint32_t kMostFrameRawBytes = 64U << 20;
 inline constexpr uint32_t kMostFrameStoredBytes = 68U << 20;
+// A frame that repeats stands for no more, and repeats from no farther back.
+inline constexpr uint32_t kMostRepeatedBytes = 1U << 30;
+inline constexpr uint32_t kMostRepeatDistance = 8U << 20;
 
 // The decoders below take arbitrary bytes. Their messages say what is wrong, without a path: "the
 // header's checksum is wrong".
@@ -59,7 +70,12 @@ struct FrameHeader {
   uint32_t entries = 0;
   uint64_t first_entry = 0;
   uint64_t stream_offset = 0;
+  // In a frame that repeats it is that of the bytes that are repeated, each once.
   uint64_t stored_checksum = 0;
+  // Above 0: nothing is stored, and each byte is the one so far before it in the part's stream.
+  uint32_t distance = 0;
+
+  uint32_t source_bytes() const { return distance < raw_bytes ? distance : raw_bytes; }
 };
 std::array<std::byte, kFrameHeaderBytes> encode_frame_header(const FrameHeader& header);
 // Checks that the lengths are within their limits.

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The replay journal in files: a stream of bytes that only grows. The recorder defines the meaning
-// of the bytes. The stream is written in frames: header, zstd-compressed block, checksum. An
-// incomplete frame is ignored. docs/file-format.md describes the bytes.
+// of the bytes. The stream is written in frames: header, zstd-compressed block, checksum; or a
+// header that says how far back the stream was the same. An incomplete frame is ignored.
+// docs/file-format.md describes the bytes.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tiers/file_system.h"
@@ -71,6 +73,8 @@ class JournalWriter {
 
   // Bytes appended so far. Producer only.
   virtual uint64_t stream_bytes() const = 0;
+  // The part's file has so many bytes, with all that the writer's thread has come to. Any thread.
+  virtual uint64_t stored_bytes() const = 0;
   uint64_t entries() const { return entries_; }
 
  protected:
@@ -89,8 +93,18 @@ class JournalReader {
   // Reads exactly bytes.size() bytes. Returns kNotFound at the end of the stream, if no byte is
   // left; kDamaged if the stream ends earlier or a frame is wrong.
   virtual Status read(std::span<std::byte> bytes) = 0;
+  // Takes as many where that is no work. Null: read() them.
+  const std::byte* take(size_t bytes) {
+    if (bytes > static_cast<size_t>(end_ - next_)) return nullptr;
+    return std::exchange(next_, next_ + bytes);
+  }
   virtual uint64_t total_bytes() const = 0;
   virtual uint64_t total_entries() const = 0;
+
+ protected:
+  // Bytes of the stream that have been verified and not been read.
+  const std::byte* next_ = nullptr;
+  const std::byte* end_ = nullptr;
 };
 
 }  // namespace gpusnap

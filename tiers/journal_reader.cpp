@@ -43,8 +43,10 @@ class PartReader {
                    std::to_string(part_.stream_bytes) + " in " + std::to_string(part_.entries));
   }
 
-  // The raw bytes of the next frame into `raw`.
-  Status next(ZSTD_DCtx* zstd, std::vector<std::byte>& stored, std::vector<std::byte>& raw) {
+  // Puts the raw bytes of the next frame behind those in `raw`, which are the part's so far, or the
+  // end of them. If the frame repeats, it gives the header and puts none.
+  Status next(ZSTD_DCtx* zstd, std::vector<std::byte>& stored, std::vector<std::byte>& raw,
+              FrameHeader& repeat) {
     const uint64_t left = part_.file_bytes - at_;
     std::array<std::byte, kFrameHeaderBytes> bytes{};
     if (left < bytes.size()) return damaged_frame("it is cut off");
@@ -55,25 +57,48 @@ class PartReader {
     if (header->stream_offset != stream_bytes_ || header->first_entry != entries_) {
       return damaged_frame("it is out of order");
     }
+    if (header->distance != 0) {
+      repeat = header.value();
+      return begin_repeat(repeat, raw);
+    }
     stored.resize(header->stored_bytes);
     if (Status read = file_->read(at_ + bytes.size(), stored); !read.ok()) return read;
     if (checksum(stored) != header->stored_checksum) return damaged_frame("its checksum is wrong");
     if (ZSTD_getFrameContentSize(stored.data(), stored.size()) != header->raw_bytes) {
       return damaged_frame("its length is not that of its content");
     }
-    raw.resize(header->raw_bytes);
-    const size_t size =
-        ZSTD_decompressDCtx(zstd, raw.data(), raw.size(), stored.data(), stored.size());
-    if (ZSTD_isError(size) != 0 || size != raw.size()) {
+    const size_t before = raw.size();
+    raw.resize(before + header->raw_bytes);
+    const size_t size = ZSTD_decompressDCtx(zstd, raw.data() + before, header->raw_bytes,
+                                            stored.data(), stored.size());
+    if (ZSTD_isError(size) != 0 || size != header->raw_bytes) {
+      raw.resize(before);
       return damaged_frame("its content cannot be decompressed");
     }
-    stream_bytes_ += header->raw_bytes;
-    entries_ += header->entries;
-    at_ += bytes.size() + header->stored_bytes;
+    pass(header.value());
     return {};
   }
 
  private:
+  Status begin_repeat(const FrameHeader& repeat, std::span<const std::byte> known) {
+    if (repeat.distance > known.size()) return damaged_frame("it repeats more than there was");
+    if (repeat.raw_bytes > part_.stream_bytes - std::min(part_.stream_bytes, stream_bytes_)) {
+      return damaged_frame("it is longer than its part");
+    }
+    const auto source = known.last(repeat.distance).first(repeat.source_bytes());
+    if (checksum(source) != repeat.stored_checksum) {
+      return damaged_frame("it repeats other bytes than there were");
+    }
+    pass(repeat);
+    return {};
+  }
+
+  void pass(const FrameHeader& header) {
+    stream_bytes_ += header.raw_bytes;
+    entries_ += header.entries;
+    at_ += kFrameHeaderBytes + header.stored_bytes;
+  }
+
   Status wrong(Code code, const std::string& why) const {
     return {code, "journal part " + path_ + " cannot be used: " + why};
   }
@@ -120,39 +145,96 @@ class Reader final : public JournalReader {
     if (!status_.ok()) return status_;
     size_t done = 0;
     while (done < bytes.size()) {
-      if (used_ == raw_.size()) {
+      if (next_ == end_) {
         Status next = next_frame();
         if (next.code() == Code::kNotFound && done > 0) {
           next = Status(Code::kDamaged, "the journal ends inside an entry");
         }
         if (!next.ok()) return status_ = std::move(next);
       }
-      const size_t count = std::min(bytes.size() - done, raw_.size() - used_);
-      if (count > 0) std::memcpy(bytes.data() + done, raw_.data() + used_, count);
-      used_ += count;
+      const size_t count = std::min(bytes.size() - done, static_cast<size_t>(end_ - next_));
+      if (count > 0) std::memcpy(bytes.data() + done, take(count), count);
       done += count;
     }
     return {};
   }
 
-  // May give an empty one. kNotFound at the stream's end.
+  // Makes more to read, or nothing of an empty frame. kNotFound at the stream's end.
   Status next_frame() {
-    raw_.clear();
-    used_ = 0;
+    next_ = end_ = nullptr;
+    if (repeat_.raw_bytes != 0 && repeat_again()) return {};
+    forget_old();
+    const size_t before = raw_.size();
+    Status more = add_frame();
+    if (!more.ok()) return more;
+    // All of it is new where another part has begun.
+    next_ = raw_.data() + (part_began_ ? 0 : before);
+    end_ = raw_.data() + raw_.size();
+    return {};
+  }
+
+  Status add_frame() {
+    part_began_ = false;
+    if (repeat_.raw_bytes != 0) return repeat_more();
+    repeated_ = 0;
     while (part_ < parts_.size() && parts_[part_].at_end()) {
       if (Status end = parts_[part_].check_end(); !end.ok()) return end;
       ++part_;
+      raw_.clear();
+      part_began_ = true;
     }
     if (part_ == parts_.size()) return {Code::kNotFound, "the journal has no more entries"};
-    return parts_[part_].next(zstd_.get(), stored_, raw_);
+    return parts_[part_].next(zstd_.get(), stored_, raw_, repeat_);
+  }
+
+  // The bytes that frames may repeat stay.
+  void forget_old() {
+    if (raw_.size() <= 2 * size_t{kMostRepeatDistance}) return;
+    raw_.erase(raw_.begin(), raw_.end() - kMostRepeatDistance);
+  }
+
+  // So many bytes of a run that follow each other, as a multiple of its distance where it is
+  // possible.
+  uint32_t piece_of_repeat() const {
+    constexpr uint32_t kPiece = 256 << 10;
+    const uint32_t turns = std::max(kPiece / repeat_.distance, 1U);
+    return std::min(repeat_.raw_bytes, turns * repeat_.distance);
+  }
+
+  // In the middle of a long run the bytes that are to come lie there already.
+  bool repeat_again() {
+    const uint32_t now = piece_of_repeat();
+    if (repeated_ < now || repeat_.raw_bytes - now < kMostRepeatDistance) return false;
+    next_ = raw_.data() + raw_.size() - now;
+    end_ = raw_.data() + raw_.size();
+    repeat_.raw_bytes -= now;
+    return true;
+  }
+
+  Status repeat_more() {
+    const size_t end = raw_.size();
+    const uint32_t now = piece_of_repeat();
+    repeated_ += now;
+    raw_.resize(end + now);
+    const std::byte* const source = raw_.data() + end - repeat_.distance;
+    // Each copy makes the bytes that can be copied at once more.
+    for (size_t done = 0; done < now;) {
+      const size_t count = std::min<size_t>(repeat_.distance + done, now - done);
+      std::memcpy(raw_.data() + end + done, source, count);
+      done += count;
+    }
+    repeat_.raw_bytes -= now;
+    return {};
   }
 
   std::unique_ptr<ZSTD_DCtx, size_t (*)(ZSTD_DCtx*)> zstd_;
   std::vector<PartReader> parts_;
   size_t part_ = 0;
   std::vector<std::byte> stored_;
-  std::vector<std::byte> raw_;
-  size_t used_ = 0;  // of raw_
+  std::vector<std::byte> raw_;  // the part's stream so far, or the end of it
+  bool part_began_ = false;     // with the last frame
+  FrameHeader repeat_;          // has raw_bytes that are still to come
+  uint64_t repeated_ = 0;       // bytes of it at the end of raw_
   uint64_t total_bytes_ = 0;
   uint64_t total_entries_ = 0;
   Status status_;  // the first failure, for good

@@ -2,6 +2,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <optional>
 #include <tuple>
@@ -11,6 +12,7 @@
 #include "tiers/journal.h"
 #include "tiers/mutex.h"
 #include "tiers/no_throw.h"
+#include "tiers/repeat_finder.h"
 
 namespace gpusnap {
 
@@ -33,6 +35,7 @@ struct Block {
   // Once it has been handed over.
   size_t used = 0;
   uint32_t entries = 0;
+  bool sealed = false;  // a frame ends with it
 };
 
 // First in, first out; holds all blocks there are without allocating.
@@ -71,25 +74,30 @@ class FrameWriter {
     return sink_->append(header);
   }
 
+  // Where an entry ends is known for whole blocks only: a block's entries count in the frame that
+  // its last byte is in.
   Status add(const Block& block) {
-    const size_t bound = ZSTD_compressBound(block.used);
-    const size_t at = buffer_.size();
-    buffer_.resize(at + kFrameHeaderBytes + bound);
-    const std::span<std::byte> stored = std::span(buffer_).subspan(at + kFrameHeaderBytes);
-    const size_t size =
-        ZSTD_compress2(zstd_.get(), stored.data(), stored.size(), block.data.data(), block.used);
-    if (ZSTD_isError(size) != 0) {
-      return {Code::kIo, std::string("cannot compress the journal: ") + ZSTD_getErrorName(size)};
+    const std::span bytes = std::span(block.data).first(block.used);
+    size_t done = 0;
+    for (const RepeatFinder::Piece& piece : finder_.split(bytes)) {
+      const std::span now = bytes.subspan(done, piece.bytes);
+      done += piece.bytes;
+      const uint32_t entries = done == bytes.size() ? block.entries : 0;
+      Status added =
+          piece.distance != 0 ? add_repeat(now, piece.distance, entries) : add_new(now, entries);
+      if (!added.ok()) return added;
     }
-    const auto header = encode_frame_header(
-        {static_cast<uint32_t>(size), static_cast<uint32_t>(block.used), block.entries,
-         position_.entries, position_.stream_bytes, checksum(stored.first(size))});
-    std::memcpy(buffer_.data() + at, header.data(), header.size());
-    buffer_.resize(at + kFrameHeaderBytes + size);
-    position_.stream_bytes += block.used;
-    position_.entries += block.entries;
-    file_bytes_ += kFrameHeaderBytes + size;
+    if (bytes.empty()) {
+      if (Status added = add_new(bytes, block.entries); !added.ok()) return added;
+    }
+    if (block.sealed) end_repeat();
     return buffer_.size() >= kWriteBytes ? flush() : Status();
+  }
+
+  // Nothing is in a frame any more that may go on.
+  Status finish() {
+    end_repeat();
+    return flush();
   }
 
   Status flush() {
@@ -104,13 +112,77 @@ class FrameWriter {
     return sink_->settle();
   }
 
+  // The end of the last frame.
   Position position() const { return position_; }
   uint64_t file_bytes() const { return file_bytes_; }
+  uint64_t stored_bytes() const { return file_bytes_ + (goes_on() ? kFrameHeaderBytes : 0); }
 
  private:
+  bool goes_on() const { return repeat_.raw_bytes != 0; }
+
+  Status add_new(std::span<const std::byte> bytes, uint32_t entries) {
+    end_repeat();
+    const size_t bound = ZSTD_compressBound(bytes.size());
+    const size_t at = buffer_.size();
+    buffer_.resize(at + kFrameHeaderBytes + bound);
+    const std::span<std::byte> stored = std::span(buffer_).subspan(at + kFrameHeaderBytes);
+    const size_t size =
+        ZSTD_compress2(zstd_.get(), stored.data(), stored.size(), bytes.data(), bytes.size());
+    if (ZSTD_isError(size) != 0) {
+      return {Code::kIo, std::string("cannot compress the journal: ") + ZSTD_getErrorName(size)};
+    }
+    FrameHeader header;
+    header.stored_bytes = static_cast<uint32_t>(size);
+    header.raw_bytes = static_cast<uint32_t>(bytes.size());
+    header.entries = entries;
+    header.stored_checksum = checksum(stored.first(size));
+    buffer_.resize(at + kFrameHeaderBytes + size);
+    put_header(header, at);
+    return {};
+  }
+
+  // A frame of these bytes, or more of the one that goes on.
+  Status add_repeat(std::span<const std::byte> bytes, size_t distance, uint32_t entries) {
+    if (repeat_.distance != distance || repeat_.raw_bytes > kMostRepeatedBytes - bytes.size()) {
+      end_repeat();
+    }
+    repeat_.distance = static_cast<uint32_t>(distance);
+    if (repeat_.raw_bytes < distance) {
+      repeated_.add(bytes.first(std::min(bytes.size(), distance - repeat_.raw_bytes)));
+    }
+    repeat_.raw_bytes += static_cast<uint32_t>(bytes.size());
+    repeat_.entries += entries;
+    return {};
+  }
+
+  void end_repeat() {
+    if (goes_on()) {
+      repeat_.stored_checksum = repeated_.value();
+      const size_t at = buffer_.size();
+      buffer_.resize(at + kFrameHeaderBytes);
+      put_header(repeat_, at);
+    }
+    repeat_ = {};
+    repeated_.reset();
+  }
+
+  // The header of what is in the buffer from there on.
+  void put_header(FrameHeader header, size_t at) {
+    header.first_entry = position_.entries;
+    header.stream_offset = position_.stream_bytes;
+    const auto bytes = encode_frame_header(header);
+    std::memcpy(buffer_.data() + at, bytes.data(), bytes.size());
+    position_.stream_bytes += header.raw_bytes;
+    position_.entries += header.entries;
+    file_bytes_ += kFrameHeaderBytes + header.stored_bytes;
+  }
+
   const std::unique_ptr<JournalSink> sink_;
   std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> zstd_;
   std::vector<std::byte> buffer_;
+  RepeatFinder finder_{{.distance = kMostRepeatDistance}};
+  FrameHeader repeat_;  // not written yet; of no bytes: there is none
+  Checksum repeated_;   // of the bytes that it repeats
   Position position_;
   uint64_t file_bytes_ = 0;
 };
@@ -132,6 +204,7 @@ class Writer final : public JournalWriter {
 
   Status start(const Spawn& spawn) {
     if (Status started = frames_.start(name_); !started.ok()) return started;
+    stored_bytes_ = frames_.stored_bytes();
     {
       const MutexLock lock(mutex_);
       boundaries_.push_back({{}, frames_.file_bytes()});
@@ -146,7 +219,7 @@ class Writer final : public JournalWriter {
   Writer& operator=(const Writer&) = delete;
   ~Writer() override {
     if (!join_) return;
-    if (has_begun()) hand_over();
+    if (has_begun()) hand_over(true);
     {
       const MutexLock lock(mutex_);
       stop_ = true;
@@ -162,7 +235,7 @@ class Writer final : public JournalWriter {
     for (size_t room; (room = static_cast<size_t>(end_ - next_)) < left.size();) {
       put(left.first(room));
       left = left.subspan(room);
-      hand_over();
+      hand_over(false);
       take_block();
     }
     put(left);
@@ -170,7 +243,7 @@ class Writer final : public JournalWriter {
   }
 
   JournalPart seal() override {
-    if (has_begun()) hand_over();
+    if (has_begun()) hand_over(true);
     return {name_, 0, stream_bytes(), entries_};
   }
 
@@ -194,6 +267,7 @@ class Writer final : public JournalWriter {
 
   // Only the producer changes handed_over_, so the producer reads it without the lock.
   uint64_t stream_bytes() const override { return handed_over_.stream_bytes + used(); }
+  uint64_t stored_bytes() const override { return stored_bytes_.load(std::memory_order_relaxed); }
 
  private:
   struct Boundary {
@@ -228,9 +302,10 @@ class Writer final : public JournalWriter {
     next_ += bytes.size();
   }
 
-  void hand_over() {
+  void hand_over(bool sealed) {
     {
       const MutexLock lock(mutex_);
+      current_->sealed = sealed;
       current_->used = used();
       current_->entries = static_cast<uint32_t>(entries_ - handed_over_.entries);
       full_.push(current_);
@@ -255,7 +330,7 @@ class Writer final : public JournalWriter {
         break;
       }
     }
-    if (status_.ok()) status_ = frames_.flush();
+    if (status_.ok()) status_ = no_throw("write the journal", [&] { return frames_.finish(); });
   }
 
   // Whether it is to be settled and all that this is to cover has passed the thread. The thread
@@ -275,8 +350,12 @@ class Writer final : public JournalWriter {
   void write_block() REQUIRES(mutex_) {
     Block* block = full_.pop();
     if (status_.ok()) {
-      Status written = unlocked_call([&] { return frames_.add(*block); });
-      if (written.ok()) written = note_boundary();
+      Status written = unlocked_call([&] {
+        Status added = frames_.add(*block);
+        stored_bytes_.store(frames_.stored_bytes(), std::memory_order_relaxed);
+        return added;
+      });
+      if (written.ok() && block->sealed) written = note_boundary();
       if (!written.ok()) fail(std::move(written));
     }
     free_.push(block);
@@ -320,11 +399,12 @@ class Writer final : public JournalWriter {
   std::optional<Position> wanted_ GUARDED_BY(mutex_);    // to be settled up to here
   std::optional<Position> settled_ GUARDED_BY(mutex_);   // settled up to here
   JournalCover cover_ GUARDED_BY(mutex_);                // of settled_
-  std::vector<Boundary> boundaries_ GUARDED_BY(mutex_);  // ends of frames, rising
+  std::vector<Boundary> boundaries_ GUARDED_BY(mutex_);  // where it was sealed, rising
   Status status_ GUARDED_BY(mutex_);                     // the first failure, for good
   bool stop_ GUARDED_BY(mutex_) = false;
 
   FrameWriter frames_;  // used by the thread alone
+  std::atomic<uint64_t> stored_bytes_ = 0;
   Join join_;
 };
 

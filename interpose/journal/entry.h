@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "interpose/services/data_digest.h"
@@ -17,7 +18,7 @@
 namespace gpusnap {
 
 // Raised with every change of what entries mean.
-inline constexpr uint32_t kJournalVersion = 6;
+inline constexpr uint32_t kJournalVersion = 7;
 
 // Values of EntryHead::hook that are no hook.
 inline constexpr uint16_t kCutEntry = 0xffff;    // a cut was made here: its deliveries
@@ -130,6 +131,24 @@ inline bool same_data(uint64_t recorded, uint64_t now, bool arguments) {
   if (recorded == 0 || now == 0 || now == recorded) return true;
   return arguments && ((now ^ recorded) & kArgumentsKnown) != 0;
 }
+
+// Numbers that count up through a part are journaled as steps from the last one of their kind, so
+// that equal turns of a loop have equal bytes. The first step is one, too, where nothing was
+// before.
+class CountedUp {
+ public:
+  explicit CountedUp(uint64_t first) : last_(first - 1) {}
+  uint64_t step_to(uint64_t number) { return number - std::exchange(last_, number); }
+  uint64_t after_step(uint64_t step) { return last_ += step; }
+
+ private:
+  uint64_t last_;
+};
+struct PartNumbers {
+  CountedUp functions{0};  // host functions
+  CountedUp outcomes{1};   // of MPI calls
+  CountedUp copies{0};     // that are delivered later
+};
 
 // An entry as the replay reads it, but for its deliveries.
 struct Entry {

@@ -177,7 +177,7 @@ void Recorder::append_callback(uint16_t kind, uint64_t number, int32_t status, u
                                std::span<const Delivery> deliveries) {
   end_polls();
   CallKey key;
-  key.add(number);
+  key.add(numbers_.functions.step_to(number));
   append_whole(kind, key, status, flags, nullptr, deliveries);
 }
 
@@ -195,7 +195,7 @@ void Recorder::append_outcome(std::string_view name, uint64_t number,
     return;
   }
   CallKey words;
-  words.add(number);
+  words.add(numbers_.outcomes.step_to(number));
   write_outcome(name, words, values);
 }
 
@@ -204,7 +204,7 @@ void Recorder::end_not_yet() {
   if (not_yet_.count == 0) return;
   const NotYet run = std::exchange(not_yet_, {});
   CallKey words;
-  words.add(run.first, run.count);
+  words.add(numbers_.outcomes.step_to(run.first), run.count);
   const int32_t zero = 0;
   write_outcome(run.name, words, {&zero, 1});
 }
@@ -236,7 +236,10 @@ void Recorder::append_whole(uint16_t hook, const CallKey& key, int32_t result, u
     answer->for_each_row([&](auto row) { writer_->append(row, 0); });
   }
   for (const Delivery& delivery : deliveries) {
-    append_bytes(&delivery.head, sizeof delivery.head);
+    DeliveryHead written = delivery.head;
+    if (written.kind == DeliveryHead::kCopy)
+      written.target = numbers_.copies.step_to(written.target);
+    append_bytes(&written, sizeof written);
     delivery.block.for_each_row([&](auto row) { writer_->append(row, 0); });
   }
 }

@@ -59,6 +59,7 @@ class Recorder {
   uint64_t calls() const { return calls_before_ + writer_->entries(); }
   uint64_t launches() const { return launches_; }
   uint64_t stream_bytes() const { return writer_->stream_bytes(); }
+  uint64_t stored_bytes() const { return writer_->stored_bytes(); }
 
   // All parts up to now. Appended entries are not settled yet: writer().settle().
   std::vector<JournalPart> seal();
@@ -112,6 +113,7 @@ class Recorder {
   Run runs_[kMostRuns];                       // not written yet, in the order in which they began
   size_t run_count_ = 0;
   NotYet not_yet_;  // not written yet
+  PartNumbers numbers_;
 };
 
 }  // namespace gpusnap

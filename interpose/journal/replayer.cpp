@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "interpose/cuda/hooks_generated_ids.h"
@@ -37,8 +38,16 @@ Result<std::unique_ptr<Replayer>> Replayer::open(FileSystem& files, const std::s
   return std::make_unique<Replayer>(std::move(reader.value()), calls);
 }
 
+// Small pieces, mostly, as they lie there.
+bool Replayer::take(std::span<std::byte> to) {
+  const std::byte* const there = reader_->take(to.size());
+  if (there == nullptr) return to.empty();
+  std::memcpy(to.data(), there, to.size());
+  return true;
+}
+
 Status Replayer::read(std::span<std::byte> bytes) {
-  if (bytes.empty()) return {};
+  if (take(bytes)) return {};
   Status status = reader_->read(bytes);
   return status.code() == Code::kNotFound ? damaged("it ends too early") : status;
 }
@@ -53,6 +62,8 @@ Status Replayer::read_table(const EntryHead& head) {
   if (head.name_bytes > kMaxNameBytes) return damaged("a name is too long");
   std::string names(head.name_bytes, '\0');
   if (Status status = read(std::as_writable_bytes(std::span(names))); !status.ok()) return status;
+  version_ = version;
+  numbers_ = {};
   hooks_.clear();
   threads_.clear();
   thread_ = 0;
@@ -83,15 +94,28 @@ Status Replayer::read_thread(const EntryHead& head) {
 }
 
 Status Replayer::next(Entry& entry) {
-  const Result<bool> any = next_if_any(entry);
-  if (!any.ok()) return any.status();
-  return any.value() ? Status() : damaged("it ends too early");
+  bool any = true;
+  Status status = read_next(entry, any);
+  if (status.ok() && !any) return damaged("it ends too early");
+  return status;
 }
 
 Result<bool> Replayer::next_if_any(Entry& entry) {
+  bool any = true;
+  Status status = read_next(entry, any);
+  if (!status.ok()) return status;
+  return any;
+}
+
+Status Replayer::read_next(Entry& entry, bool& any) {
   for (;;) {
-    Status status = reader_->read(std::as_writable_bytes(std::span(&entry.head, 1)));
-    if (status.code() == Code::kNotFound) return false;
+    const auto head = std::as_writable_bytes(std::span(&entry.head, 1));
+    Status status;
+    if (!take(head)) status = reader_->read(head);
+    if (status.code() == Code::kNotFound) {
+      any = false;
+      return {};
+    }
     if (!status.ok()) return status;
     if (entry.head.hook != kTableEntry && entry.head.hook != kThreadEntry) break;
     status = entry.head.hook == kTableEntry ? read_table(entry.head) : read_thread(entry.head);
@@ -102,12 +126,23 @@ Result<bool> Replayer::next_if_any(Entry& entry) {
     return damaged("a call is of no thread");
   }
   if (Status status = read_body(entry); !status.ok()) return status;
+  if (has_steps() && !entry.words.empty()) add_steps(entry);
   // Entries from there on are no calls of the program.
-  if (entry.head.hook >= kOutcomeEntry) return true;
+  if (entry.head.hook >= kOutcomeEntry) return {};
   if (entry.head.hook >= hooks_.size()) return damaged("a call has an unknown number");
   entry.head.hook = hooks_[entry.head.hook];
   ++calls_read_;
-  return true;
+  return {};
+}
+
+void Replayer::add_steps(Entry& entry) {
+  uint64_t& number = entry.words[0];
+  const uint16_t kind = entry.head.hook;
+  if (kind == kCallbackEntry || kind == kCallbackEndEntry) {
+    number = numbers_.functions.after_step(number);
+  } else if (kind == kOutcomeEntry) {
+    number = numbers_.outcomes.after_step(number);
+  }
 }
 
 // Reads the entry after its head, except for the deliveries.
@@ -134,6 +169,9 @@ Status Replayer::next_delivery(DeliveryHead& head) {
   if (Status status = read_value(head); !status.ok()) return status;
   if (head.kind > DeliveryHead::kMemory || head.size > reader_->total_bytes()) {
     return damaged("a delivery makes no sense");
+  }
+  if (has_steps() && head.kind == DeliveryHead::kCopy) {
+    head.target = numbers_.copies.after_step(head.target);
   }
   return {};
 }

@@ -43,9 +43,13 @@ class Replayer {
   Status read(std::span<std::byte> bytes);
 
  private:
+  bool take(std::span<std::byte> to);
+  Status read_next(Entry& entry, bool& any);
   Status read_table(const EntryHead& head);
   Status read_thread(const EntryHead& head);
   Status read_body(Entry& entry);
+  void add_steps(Entry& entry);
+  bool has_steps() const { return version_ >= 7; }
   template <class T>
   Status read_value(T& value) {
     return read(std::as_writable_bytes(std::span<T, 1>(&value, 1)));
@@ -57,6 +61,8 @@ class Replayer {
   std::vector<uint16_t> hooks_;       // number in this part -> our HookId
   std::vector<std::string> threads_;  // number in this part -> path
   size_t thread_ = 0;
+  uint32_t version_ = 0;  // of this part
+  PartNumbers numbers_;
   bool several_threads_ = false;
 };
 

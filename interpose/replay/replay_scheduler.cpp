@@ -84,7 +84,10 @@ const std::string* ReplayScheduler::awaited_waiter() const {
 // ---- turns
 
 void ReplayScheduler::begin_turn(const std::string& path) {
-  turn_ = {.taken = true, .path = path, .entry = head_};
+  turn_.clear();
+  turn_.taken = true;
+  turn_.path = path;
+  turn_.entry = head_;
   ++turns_;
 }
 
@@ -100,7 +103,7 @@ void ReplayScheduler::begin_look(const std::string& path) {
 }
 
 void ReplayScheduler::end_turn() {
-  turn_ = {};
+  turn_.clear();
 }
 
 ReplayScheduler::Compared ReplayScheduler::compare(HookId hook, const CallKey& key) {
@@ -150,6 +153,8 @@ void ReplayScheduler::made() {
 
 std::vector<SeenEntry> ReplayScheduler::memory_calls_before() {
   std::vector<SeenEntry> calls;
+  // Most turns are of the head.
+  if (!turn_.early && !turn_.gets_after_cut) return calls;
   CallsAhead* const ahead = world_.ahead();
   const bool is_early = turn_.early && order_of(hook_of(*turn_.entry)) == Order::kMemory;
   if ((!is_early && !turn_.gets_after_cut) || ahead == nullptr) return calls;

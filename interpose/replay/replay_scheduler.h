@@ -92,6 +92,14 @@ class ReplayScheduler {
     bool was_made = false;             // by another thread, for the sake of the driver's order
     bool after_cut = false;            // the call has no entry: it is one of after the cut
     bool gets_after_cut = false;       // and gets memory
+
+    // Nobody's. In place, since there is one for each call.
+    void clear() {
+      taken = looks = insists = was_made = after_cut = gets_after_cut = false;
+      path.clear();
+      entry = nullptr;
+      early.reset();
+    }
   };
 
   // A call that was made ahead of its entry, or before the cut although it is one of after it.

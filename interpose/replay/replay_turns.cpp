@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "interpose/cuda/hooks_generated_ids.h"
@@ -51,8 +52,10 @@ void ReplayTurns::read_next() {
   while (scheduler_.head() == nullptr) {
     const Status status = replayer_->next(entry_);
     if (!status.ok()) fatal(kExitDamaged, status.message());
+    // The outcome of an MPI call is of no thread.
+    static const std::string kNobody;
     const bool outcome = entry_.head.hook == kOutcomeEntry;
-    switch (scheduler_.read(entry_, outcome ? std::string() : replayer_->thread(),
+    switch (scheduler_.read(entry_, outcome ? kNobody : replayer_->thread(),
                             replayer_->calls_read(), replayer_->at_cut())) {
       case ReplayScheduler::Reading::kHead:
         break;
@@ -145,6 +148,11 @@ bool ReplayTurns::is_of_thread(HookId hook, const std::string& path) {
 }
 
 // Whether others may still come. `is_dead`: nobody will.
+ReplayTurns::Motion ReplayTurns::motion(const Watch& watch) const {
+  return motion(watch,
+                stall_.idle() >= kOthersCome || Clock::now() - watch.moved > kOthersComeAtMost);
+}
+
 ReplayTurns::Motion ReplayTurns::motion(const Watch& watch, bool is_dead) const {
   const auto passed = Clock::now() - watch.moved;
   if (passed < kLooks) return Motion::kMoves;
@@ -167,11 +175,10 @@ bool ReplayTurns::take_turn(HookId hook) {
   if (is_made_for_all(hook)) return false;
   const std::string path = own_path();
   if (is_of_thread(hook, path)) return false;
-  Watch watch{.progress = progress()};
+  // Most calls come when it is their turn: no clock is looked at for them.
+  std::optional<Watch> watch;
   while (replaying()) {
-    const bool dead =
-        stall_.idle() >= kOthersCome || Clock::now() - watch.moved > kOthersComeAtMost;
-    const Step step = scheduler_.ask(path, hook, motion(watch, dead));
+    const Step step = scheduler_.ask(path, hook, watch ? motion(*watch) : Motion::kMoves);
     if (step.act == Act::kTurn) {
       begin_turn();
       if (make_memory_calls_before()) return false;
@@ -181,7 +188,9 @@ bool ReplayTurns::take_turn(HookId hook) {
       continue;
     }
     if (step.act == Act::kGoLive) return true;
-    if (!carry_out(step, "a CUDA call")) wait_for_turn(hook, watch);
+    if (carry_out(step, "a CUDA call")) continue;
+    if (!watch) watch = Watch{.progress = progress()};
+    wait_for_turn(hook, *watch);
   }
   return false;
 }
@@ -254,11 +263,11 @@ void ReplayTurns::end_turn() {
 // must find what the cut delivered and whose own changes must not meet it. Host functions that the
 // cut had waited for are between the two, and are waited for here.
 bool ReplayTurns::comes_to_cut_at_end() {
-  const std::string place = scheduler_.matcher().place_of(own_path());
   pass_functions({});
   while (entry_.head.hook == kCallbackEntry || entry_.head.hook == kCallbackEndEntry) {
     CallsAhead* const ahead = world_.ahead();
     if (ahead == nullptr || !ahead->cut_at_end_comes(replayer_->calls_read())) return false;
+    const std::string place = scheduler_.matcher().place_of(own_path());
     pass_functions(place);
     if (entry_.head.hook != kCallbackEndEntry) continue;
     (void)with_.lock.wait_until(with_.callbacks.changed(), Clock::now() + kLongWait);
@@ -271,6 +280,7 @@ bool ReplayTurns::comes_to_cut_at_end() {
 // The thread that may go on; all, where it may be any.
 void ReplayTurns::wake() {
   (void)scheduler_.take_news();
+  if (waiting_.empty()) return;
   const std::string* const path = replaying() ? scheduler_.awaited_waiter() : nullptr;
   if (path == nullptr) {
     for (auto& [waiting, waiter] : waiting_) waiter->turn.notify_one();

@@ -145,6 +145,7 @@ class ReplayTurns {
   void deliver_cut(bool last);
   void note_cut();
   Motion motion(const Watch& watch, bool is_dead) const;
+  Motion motion(const Watch& watch) const;
   void wait_for_turn(HookId hook, Watch& watch);
   void wait_for_turn(const char* call, uint16_t hook, CallLock::Clock::duration patience,
                      Watch* watch);

@@ -47,10 +47,10 @@ void CutMaker::before_synchronised() {
 void CutMaker::after_synchronised() {
   const bool recording = with_.admission.is_recording();
   const uint64_t most = with_.run.settings.journal;
-  const bool too_long = recording && with_.recorder->stream_bytes() > most;
+  const bool too_long = recording && with_.recorder->stored_bytes() > most;
   if (too_long) {
     with_.retirement.refuse("a replay journal of more than GPUSNAP_JOURNAL (" +
-                            std::to_string(most) + " bytes)");
+                            std::to_string(most) + " stored bytes)");
   }
   // Only ever by the thread that has closed admission: there is no other in a call.
   if (!cut_at_end_) return;

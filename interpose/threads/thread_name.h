@@ -13,8 +13,11 @@ inline constexpr std::string_view kMainThread = "main";
 
 // "main", "1/0": the calling one.
 inline std::string own_path() {
+  const ThreadPath& path = own_thread_path();
+  // The thread that makes most calls.
+  if (path.known && path.depth == 0) return std::string(kMainThread);
   char text[kThreadPathText];
-  return text_of(own_thread_path(), text);
+  return text_of(path, text);
 }
 // "main thread", "thread 1/0", as messages name it.
 inline std::string name_of_thread(const std::string& path) {

@@ -59,6 +59,7 @@ PROGRAMS = {
     'workers': ('200', 150),
     'errands': ('80', 120),
     'locks': ('200', 100),
+    'loop': ('400', 40),
     'two_devices': ('60', 120),
     'pools': ('200', 20),
     'expandable': ('120', 25),

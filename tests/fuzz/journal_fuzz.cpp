@@ -54,9 +54,14 @@ void mend(std::vector<std::byte>& bytes) {
   while (bytes.size() - at >= gpusnap::kFrameHeaderBytes) {
     uint32_t stored = 0;
     std::memcpy(&stored, bytes.data() + at + 4, sizeof stored);
+    // A frame that repeats has its distance there, and the checksum of what it repeats.
+    const bool repeats = bytes[at + 3] == std::byte{'R'};
+    if (repeats) stored = 0;
     const size_t content = at + gpusnap::kFrameHeaderBytes;
     if (stored > bytes.size() - content) return;
-    put(bytes, at + 32, gpusnap::checksum(std::span(bytes).subspan(content, stored)));
+    if (!repeats) {
+      put(bytes, at + 32, gpusnap::checksum(std::span(bytes).subspan(content, stored)));
+    }
     put(bytes, at + 40, gpusnap::checksum(std::span(bytes).subspan(at, 40)));
     at = content + stored;
   }
