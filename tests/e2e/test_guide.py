@@ -16,9 +16,9 @@ import harness
 import patience
 
 GUIDES = ['README.md', 'docs/usage.md', 'docs/batch-systems.md', 'docs/history.md', 'docs/levels.md',
-          'docs/planner.md', 'tools/simcuda/README.md']
+          'docs/planner.md', 'docs/installing.md', 'tools/simcuda/README.md']
 # Words by which a line of a block is a command.
-COMMAND = re.compile(r'(?:\$ |\./|gpusnap |mpirun |meson |mpicxx |gcc |head |export |LD_PRELOAD=|LD_LIBRARY_PATH=|'
+COMMAND = re.compile(r'(?:\$ |\./|gpusnap |mpirun |meson |ninja |scripts/|mpicxx |gcc |head |export |LD_PRELOAD=|LD_LIBRARY_PATH=|'
                      r'exec |flux |apptainer |podman )')
 RECIPE = 'a recipe: the page says that it was not run'
 SLURM = 'test_slurm.py runs a script with the same options'
@@ -28,6 +28,10 @@ ELSEWHERE = {
     './scripts/test': 'runs this test',
     './scripts/setup --minimal': 'scripts/demo and the tests begin with it',
     'meson setup build --buildtype=release && ninja -C build': 'scripts/demo does the same',
+    'meson setup build --buildtype=release --prefix=/opt/gpusnap': 'scripts/package does the same',
+    'ninja -C build': 'as above',
+    'meson install -C build': 'as above',
+    'scripts/package': 'test_package.py makes the packages of this build',
     'exec gpusnap run --resume --store /scratch/$USER/ck --stop-signal USR1,TERM -- '
     'srun --mpi=pmix ./solver big.cfg': SLURM,
     'gpusnap run --resume ... -- srun ./solver big.cfg &': SLURM,
@@ -342,10 +346,13 @@ class Building(Guide):
     @unittest.skipUnless(shutil.which('mpicxx'), 'no MPI compiler is installed')
     def test_history(self):
         self.write('adjoint.cpp', '#include <veloc.h>\nint main() {\n'
-                   '  return VELOC_Init_single(0, "veloc.cfg") == VELOC_SUCCESS && VELOC_Finalize(0) == VELOC_SUCCESS ? 0 : 1;\n}\n')
+                   '  if (VELOC_Init_single(0, "veloc.cfg") != VELOC_SUCCESS) return 1;\n'
+                   '  return VELOC_Finalize(0) == VELOC_SUCCESS ? 0 : 2;\n}\n')
         self.write('veloc.cfg', 'scratch = %s\npersistent = %s\n' % (self.path('scratch'), self.path('pfs')))
         os.symlink(os.path.join(harness.SOURCE, 'tools'), self.path('tools'))
-        self.run_documented('docs/history.md', 'mpicxx -Itools/veloc adjoint.cpp -o adjoint -Lbuild/tools/veloc -lgpusnap-veloc')
+        self.run_documented(
+            'docs/history.md',
+            'mpicxx -Itools/veloc adjoint.cpp -o adjoint -Lbuild/tools/veloc -lgpusnap-veloc')
         self.shell('./adjoint', LD_LIBRARY_PATH=harness.SIMCUDA + ':' + self.path('build/tools/veloc'))
 
     def test_key_of_the_levels(self):
