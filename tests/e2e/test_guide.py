@@ -328,20 +328,32 @@ class Ranks(Guide):
 
 
 class Building(Guide):
-    def test_openacc(self):
-        source = os.path.join(harness.SOURCE, 'tests', 'apps', 'offload')
-        if not os.path.exists(harness.app('offload/acc_heat')):
+    def run_offload(self, source, name, build, run, restore):
+        """The guide's commands for a program with offload regions, which `build` makes of NAME.c."""
+        program = 'offload/' + source
+        if not os.path.exists(harness.app(program)):
             self.skipTest('gcc makes no code for devices here')
-        shutil.copy(os.path.join(source, 'acc_heat.c'), self.path('heat.c'))
-        shutil.copy(os.path.join(source, 'program.h'), self.path('program.h'))
+        folder = os.path.join(harness.SOURCE, 'tests', 'apps', 'offload')
+        shutil.copy(os.path.join(folder, source + '.c'), self.path(name + '.c'))
+        shutil.copy(os.path.join(folder, 'program.h'), self.path('program.h'))
         page = 'docs/usage.md'
-        self.run_documented(page, 'gcc -O2 -fopenacc -foffload=nvptx-none heat.c -o heat',
-                            replace=[('heat.c', '-foffload-options=-Wa,--no-verify heat.c')])
-        more = {'replace': [('./heat', './heat 600')], 'ACC_DEVICE_TYPE': 'nvidia', 'GPUSNAP_EVERY': 'syncs:200'}
-        whole = self.run_documented(page, 'gpusnap run -- ./heat', **more)
-        again = self.run_documented(page, 'gpusnap restore -- ./heat', **more)
+        self.run_documented(page, build, replace=[
+            (name + '.c', '-foffload-options=-Wa,--no-verify %s.c' % name)])
+        steps, every = harness.PROGRAMS[program]
+        more = dict(harness.PROGRAM_SETTINGS[program], GPUSNAP_EVERY='syncs:%d' % every,
+                    replace=[('./' + name, './%s %s' % (name, steps))])
+        whole = self.run_documented(page, run, **more)
+        again = self.run_documented(page, restore, **more)
         self.assertTrue(again)
         self.assertTrue(whole.endswith(again), again)
+
+    def test_openacc(self):
+        self.run_offload('acc_heat', 'heat', 'gcc -O2 -fopenacc -foffload=nvptx-none heat.c -o heat',
+                         'gpusnap run -- ./heat', 'gpusnap restore -- ./heat')
+
+    def test_openmp(self):
+        self.run_offload('omp_bodies', 'bodies', 'gcc -O2 -fopenmp -foffload=nvptx-none bodies.c -o bodies',
+                         'gpusnap run -- ./bodies', 'gpusnap restore -- ./bodies')
 
     @unittest.skipUnless(shutil.which('mpicxx'), 'no MPI compiler is installed')
     def test_history(self):
