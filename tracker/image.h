@@ -50,7 +50,7 @@ struct GlobalVariable {
 struct ImageGlobals {
   std::vector<GlobalVariable> globals;
   bool known = false;        // false: no entry could be read; `reason` says why
-  bool device_heap = false;  // kernels call malloc: state that no address leads to
+  bool device_heap = false;  // kernels may keep memory of malloc(): no address leads to it
   std::string reason;
 };
 

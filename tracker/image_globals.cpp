@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tracker/cubin.h"
+#include "tracker/device_heap.h"
 #include "tracker/image.h"
 #include "tracker/ptx.h"
 
@@ -23,8 +24,8 @@ std::string read_ptx_globals(std::string_view text, ImageGlobals& found) {
   if (parsed.module == nullptr) {
     return "line " + std::to_string(parsed.error.line) + ": " + parsed.error.reason;
   }
+  found.device_heap = may_keep_heap_memory(*parsed.module);
   for (const ptx::Function& function : parsed.module->functions) {
-    if (function.name == kDeviceMalloc && !function.has_body) found.device_heap = true;
     for (const ptx::Variable& variable : function.variables) {
       if (variable.space == Space::kGlobal) {
         return "variable " + variable.name + " of function " + function.name +

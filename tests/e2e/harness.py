@@ -116,6 +116,11 @@ PROGRAMS = {
     'offload/acc_trees': ('600', 100),
     'offload/acc_types': ('300', 120),
     'offload/acc_waves': ('600', 200),
+    'offload/omp_bodies': ('40', 20),
+    'offload/omp_declare': ('150', 75),
+    'offload/omp_lattice': ('400', 100),
+    'offload/omp_memory': ('150', 40),
+    'offload/omp_module': ('200', 60),
 }
 
 # Their kernels write through pointers that device memory holds, or may: the first snapshot is torn.
@@ -132,6 +137,7 @@ PROGRAM_SETTINGS = {
     'uneven': {'SIMCUDA_DEVICES': '3', 'SIMCUDA_LINKS': '0,48G,24G/48G,0,24G/24G,24G,0'},
     # Offload regions are not run by the host where there is no device.
     **{name: {'ACC_DEVICE_TYPE': 'nvidia'} for name in PROGRAMS if name.startswith('offload/acc_')},
+    **{name: {'OMP_TARGET_OFFLOAD': 'mandatory'} for name in PROGRAMS if name.startswith('offload/omp_')},
 }
 
 
@@ -430,6 +436,13 @@ def tail(text, lines=25):
 def launches(stats):
     """Kernel launches that simcuda counted in a SIMCUDA_STATS file."""
     with open(stats, 'rb') as file:
+        return struct.unpack('<Q', file.read(8))[0]
+
+
+def heap_left(stats):
+    """Launches after which their kernels' heap was not empty, by a SIMCUDA_STATS file."""
+    with open(stats, 'rb') as file:
+        file.seek(128)
         return struct.unpack('<Q', file.read(8))[0]
 
 

@@ -30,6 +30,8 @@ class Program(harness.TestCase):
         reference = self.reference(self.command, SIMCUDA_STATS=self.stats)
         self.assertTrue(reference.output.endswith(b'ok\n'), reference.output[-200:])
         self.assertGreater(len(reference.output.splitlines()), 2)
+        # No checkpoint has what a kernel leaves in the device's heap.
+        self.assertEqual(harness.heap_left(self.stats), 0)
         return reference, harness.launches(self.stats)
 
     def unexpected(self, errors):

@@ -43,6 +43,7 @@ inline constexpr uint64_t kParameterWindow = kLocalWindow + (uint64_t{1} << 40);
 inline constexpr uint64_t kWindowBytes = uint64_t{1} << 32;
 
 struct ImageTable;  // tools/simcuda/images.h
+class KernelHeap;   // tools/simcuda/machine/kernel_heap.h
 
 struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
@@ -80,6 +81,8 @@ class Program {
 
   virtual std::vector<std::string_view> kernel_names() const = 0;
   virtual const Kernel* kernel(std::string_view name) const = 0;  // null: none of that name
+  // Whether code of it calls malloc() or free().
+  virtual bool uses_heap() const = 0;
 };
 
 struct KernelInfo {
@@ -107,6 +110,8 @@ struct Launch {
   bool cooperative = false;                  // its blocks may wait for one another
   // Takes what the kernel prints, a piece at a time.
   std::function<void(std::string_view)> print;
+  // Outlives the launch. Null only if the program uses none.
+  KernelHeap* heap = nullptr;
   // The first value of %globaltimer, in nanoseconds; none: it says the host's time.
   std::optional<uint64_t> timer;
 };

@@ -195,6 +195,41 @@ TEST(ImageGlobals, KernelsThatCallMallocAreTold) {
   EXPECT_TRUE(globals_of(read_image(as_bytes(builder.build()))).device_heap);
 }
 
+// As gcc links an OpenMP region: `user` may be a function of the program.
+std::string linked_by_gcc(const std::string& more) {
+  return ".version 7.8\n.target sm_75\n.address_size 64\n"
+         ".extern .func (.param .b64 r) malloc (.param .b64 n);\n"
+         ".visible .func (.param .b64 r) __nvptx_malloc (.param .b64 n) {\n"
+         "  { .param .b64 a; .param .b64 b; call (b), malloc, (a); } ret; }\n"
+         ".visible .func gomp_malloc { { .param .b64 a; .param .b64 b;\n"
+         "  call (b), __nvptx_malloc, (a); } ret; }\n" +
+         more + ".visible .func gomp_new_team { call gomp_malloc; ret; }\n" +
+         ".entry k() { call gomp_new_team; ret; }\n";
+}
+
+bool keeps_heap(const std::string& text) {
+  const ImageGlobals globals = globals_of(read_image(as_bytes(text)));
+  EXPECT_TRUE(globals.known) << globals.reason;
+  return globals.device_heap;
+}
+
+TEST(ImageGlobals, RegionsOfOpenMpGiveTheirHeapMemoryBack) {
+  EXPECT_FALSE(keeps_heap(linked_by_gcc("")));
+  EXPECT_TRUE(
+      keeps_heap(linked_by_gcc(".visible .func keeps { { .param .b64 a; .param .b64 b;\n"
+                               "  call (b), __nvptx_malloc, (a); } ret; }\n")))
+      << "the program's own call";
+  EXPECT_TRUE(
+      keeps_heap(linked_by_gcc(".visible .func omp_alloc { { .param .b64 a; .param .b64 b;\n"
+                               "  call (b), malloc, (a); } ret; }\n")))
+      << "memory that the program asks for by OpenMP's interface";
+  EXPECT_TRUE(keeps_heap(
+      linked_by_gcc(".visible .func shows { .reg .b64 %x1; mov.u64 %x1, __nvptx_malloc; ret; }\n")))
+      << "its address as a value";
+  EXPECT_TRUE(keeps_heap(linked_by_gcc(".global .u64 table[1] = { __nvptx_malloc };\n")))
+      << "its address in a table";
+}
+
 TEST(ImageGlobals, CubinWhoseDataNothingNames) {
   CubinBuilder builder;
   builder.section(".nv.global", SHT_NOBITS, 16);

@@ -110,6 +110,7 @@ struct QueuedKernel {
     launch.memory = memory;
     launch.images = images;
     launch.cooperative = cooperative;
+    launch.heap = context->heap();
     launch.print = [this](std::string_view text) { context->printed(text); };
     Fault fault;
     driver.engines.run(*context, Engine::kCompute, [&] {
@@ -121,6 +122,7 @@ struct QueuedKernel {
       const bool counted = &counters == &driver.stats.machine;
       if (counted && !function->launched.exchange(true)) ++driver.stats.kernels;
       fault = run(launch, counters, context->cancelled(), &totals);
+      if (launch.heap != nullptr && launch.heap->blocks() != 0) ++driver.stats.heap_left;
       return Effort{totals.device_bytes, totals.host_bytes, totals.instructions,
                     totals.timer_nanoseconds};
     });

@@ -142,6 +142,13 @@ void Context::synchronize() {
   show_printed();
 }
 
+void Context::set_heap(uint64_t address, uint64_t bytes) {
+  std::lock_guard lock(order_);
+  if (own_heap_ != nullptr) return;
+  own_heap_ = std::make_unique<KernelHeap>(address, bytes);
+  heap_.store(own_heap_.get(), std::memory_order_release);
+}
+
 // Unlike CUDA's, which lets go of the oldest, so that no more is kept than fits.
 void Context::printed(std::string_view text) {
   const size_t most = limits[CU_LIMIT_PRINTF_FIFO_SIZE];

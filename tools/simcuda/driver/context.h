@@ -13,6 +13,7 @@
 
 #include "tools/simcuda/driver/cuda.h"
 #include "tools/simcuda/driver/work_queue.h"
+#include "tools/simcuda/machine/kernel_heap.h"
 
 namespace simcuda {
 
@@ -83,6 +84,11 @@ class Context : public std::enable_shared_from_this<Context> {
   StreamAttributes attributes_of(uint64_t stream);
   void set_attributes_of(uint64_t stream, StreamAttributes attributes);
 
+  // The heap of its kernels, for as long as the context is. Null: no module has asked for one yet.
+  KernelHeap* heap() const { return heap_.load(std::memory_order_acquire); }
+  // At [address, address + bytes) of the device. One that is there stays.
+  void set_heap(uint64_t address, uint64_t bytes);
+
   std::atomic<unsigned> flags;
   // Indexed by CUlimit; kept and told, nothing is limited by them.
   std::array<std::atomic<size_t>, 8> limits;
@@ -105,6 +111,8 @@ class Context : public std::enable_shared_from_this<Context> {
   std::atomic<CUresult> error_{CUDA_SUCCESS};
   std::atomic<bool> cancelled_{false};
 
+  std::unique_ptr<KernelHeap> own_heap_;
+  std::atomic<KernelHeap*> heap_{nullptr};
   std::mutex printed_mutex_;
   std::string printed_;
   std::mutex order_;  // makes collecting what to wait for and queueing one step

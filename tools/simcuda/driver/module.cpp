@@ -166,6 +166,27 @@ CUresult place_variables(Placement& placement, Program& program, LoadLog* log) {
   return CUDA_SUCCESS;
 }
 
+// As large as the limit says when the first module that takes memory of it is loaded. It goes with
+// the context, as all memory that was made in it.
+CUresult make_heap(Driver& driver, Context& context, LoadLog* log) {
+  if (context.heap() != nullptr) return CUDA_SUCCESS;
+  Allocation wanted;
+  wanted.size = context.limits[CU_LIMIT_MALLOC_HEAP_SIZE] / 16 * 16;
+  wanted.type = MemoryType::kVariable;
+  wanted.device = context.device();
+  wanted.context = context.handle();
+  wanted.writers = 1u << context.device();
+  const uint64_t bytes = wanted.size;
+  uint64_t address = 0;
+  const CUresult result = driver.memory.allocate(std::move(wanted), &address);
+  if (result != CUDA_SUCCESS) {
+    log->error = "out of memory for a heap of " + std::to_string(bytes) + " bytes";
+    return result;
+  }
+  context.set_heap(address, bytes);
+  return CUDA_SUCCESS;
+}
+
 void make_functions(Driver& driver, const std::shared_ptr<Module>& module) {
   for (std::string_view name : module->code.program->kernel_names()) {
     auto function = std::make_shared<Function>();
@@ -238,6 +259,11 @@ CUresult load_module(Driver& driver, Context& context, ModuleCode code, Library*
   module->device = context.device();
   module->library = library;
   module->code = std::move(code);
+  if (module->code.program->uses_heap()) {
+    if (const CUresult result = make_heap(driver, context, log); result != CUDA_SUCCESS) {
+      return result;
+    }
+  }
   Placement placement(driver, *module);
   CUresult result = place_variables(placement, *module->code.program, log);
   if (result != CUDA_SUCCESS) return result;

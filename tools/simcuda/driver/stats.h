@@ -33,8 +33,9 @@ struct Stats {
   std::atomic<uint64_t> virtual_nanoseconds{0};        // 80
   std::array<std::atomic<uint64_t>, kEngines> busy{};  // 88, 96, 104, 112
   std::atomic<uint64_t> kernels{0};                    // 120: that have begun to run at least once
+  std::atomic<uint64_t> heap_left{0};  // 128: launches with memory of the kernels' heap after them
 };
-static_assert(sizeof(Stats) == 128 && offsetof(Stats, bytes_to_device) == 16);
+static_assert(sizeof(Stats) == 136 && offsetof(Stats, bytes_to_device) == 16);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 // The process's counters: in `file` when it is not empty, else in plain memory. Never freed. Null,

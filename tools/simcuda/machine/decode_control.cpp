@@ -1,6 +1,6 @@
 // Branches, calls, barriers and the operations that a warp does together.
+#include "tools/simcuda/machine/built_in.h"
 #include "tools/simcuda/machine/decoder.h"
-#include "tools/simcuda/machine/print.h"
 #include "tools/simcuda/machine/special.h"
 
 namespace simcuda {
@@ -77,7 +77,7 @@ void Decoder::call() {
   const std::vector<ptx::Variable>* formals = nullptr;
   if (const auto* symbol = std::get_if<ptx::SymbolOperand>(&callee.value)) {
     const ptx::Function& f = module_.functions[symbol->symbol.index];
-    if (!f.has_body && f.name != "__assertfail" && f.name != kPrintFunction) {
+    if (!f.has_body && !built_in_named(f.name)) {
       return fail("function " + f.name + " is not defined in the module");
     }
     site.function = symbol->symbol.index;

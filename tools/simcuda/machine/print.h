@@ -2,13 +2,10 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "tools/simcuda/machine/op.h"
 
 namespace simcuda {
-
-inline constexpr std::string_view kPrintFunction = "vprintf";
 
 // Appends to `text` what a lane prints by the format at one generic address with the arguments at
 // another. Data that cannot be read is printed as '?'. Returns what printf() does on the device:

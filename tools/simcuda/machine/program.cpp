@@ -3,6 +3,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "tools/simcuda/machine/built_in.h"
 #include "tools/simcuda/machine/decoder.h"
 
 namespace simcuda {
@@ -64,6 +65,15 @@ class DecodedProgram final : public Program {
     std::vector<std::string_view> names;
     for (const Kernel& k : code_.kernels) names.push_back(k.info.name);
     return names;
+  }
+
+  bool uses_heap() const override {
+    return std::any_of(code_.functions.begin(), code_.functions.end(),
+                       [](const CodeFunction& each) {
+                         if (each.decoded) return false;
+                         const auto built_in = built_in_named(each.source->name);
+                         return built_in == BuiltIn::kMalloc || built_in == BuiltIn::kFree;
+                       });
   }
 
   const Kernel* kernel(std::string_view name) const override {

@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "tools/simcuda/machine/block.h"
-#include "tools/simcuda/machine/print.h"
+#include "tools/simcuda/machine/built_in.h"
+#include "tools/simcuda/machine/places.h"
 
 namespace simcuda {
 namespace {
@@ -101,32 +102,13 @@ void exit_lanes(Warp& w, size_t index, uint32_t lanes) {
   w.block->lanes_exited();
 }
 
-std::byte* local_of(const Warp& w, uint32_t lane_index, uint64_t offset) {
-  return w.local + lane_index * w.local_bytes + offset;
-}
-
-uint64_t slot_bytes(const Place& place) {
-  return place.size == 1 ? 2 : place.size;
-}
-
-// Where a frame has its lane's value of a place to be read.
-const std::byte* place_in(Warp& w, const Frame& frame, const Place& place, uint32_t i) {
-  if (!place.in_register) return local_of(w, i, frame.local_base + place.offset);
-  const std::byte* base =
-      place.slot < 0 ? frame.code->constant_bytes.data() + frame.code->constant_bytes.size()
-                     : frame.registers;
-  return base + place.slot + i * slot_bytes(place);
-}
-
 // One argument or result. Registers are in the frames' registers, the rest in local memory.
 void copy_place(Warp& w, const Frame& from, const Place& source, const Frame& to,
                 const Place& target, uint32_t lanes) {
   for (uint32_t left = lanes; left != 0; left &= left - 1) {
     const auto i = static_cast<uint32_t>(std::countr_zero(left));
     const std::byte* a = place_in(w, from, source, i);
-    std::byte* b = target.in_register ? to.registers + target.slot + i * slot_bytes(target)
-                                      : local_of(w, i, to.local_base + target.offset);
-    std::memmove(b, a, std::min(source.size, target.size));
+    std::memmove(result_in(w, to, target, i), a, std::min(source.size, target.size));
   }
 }
 
@@ -155,13 +137,12 @@ class Turn {
   bool branch(size_t index, uint32_t taken, uint32_t target);
   bool branch_index(size_t index, const Op& op, uint32_t mask);
   bool call(size_t index, const Op& op, uint32_t mask);
-  std::string failed_assertion(size_t index, const CallSite& site);
+  bool call_built_in(size_t index, const CallSite& site, BuiltIn which);
   bool enter_function(size_t index, const CallSite& site, const CodeFunction& target);
   void give_back(size_t index, uint32_t mask);
   void barrier(size_t index, const Op& op, uint32_t mask);
   void sync(size_t index, const Op& op, uint32_t mask);
   bool aligned(size_t index, const Op& op, uint32_t mask);
-  void print(size_t index, const CallSite& site);
   bool fail(size_t index, Fault::Kind kind, std::string reason) {
     const Group& g = w_.groups[index];
     w_.fault_lane = static_cast<uint32_t>(std::countr_zero(g.mask));
@@ -410,12 +391,8 @@ bool Turn::call(size_t index, const Op& op, uint32_t mask) {
   if (site.function != UINT32_MAX) {
     const CodeFunction& target = code.functions[site.function];
     const size_t mine = split_guarded(w_, index, mask);
-    if (!target.decoded && target.source->name == kPrintFunction) {
-      print(mine, site);
-      return true;
-    }
-    if (!target.decoded) return fail(mine, Fault::Kind::kAssert, failed_assertion(mine, site));
-    return enter_function(mine, site, target);
+    if (target.decoded) return enter_function(mine, site, target);
+    return call_built_in(mine, site, *built_in_named(target.source->name));
   }
   // Only the lanes that call the same function go in together.
   const auto first = static_cast<uint32_t>(std::countr_zero(mask));
@@ -438,41 +415,12 @@ bool Turn::call(size_t index, const Op& op, uint32_t mask) {
   return enter_function(callers, site, *target);
 }
 
-// The first lane's arguments to __assertfail, as a message: text, file, line and function. All but
-// the line are addresses of strings.
-std::string Turn::failed_assertion(size_t index, const CallSite& site) {
-  const Group& g = w_.groups[index];
-  uint64_t values[4] = {};
-  for (size_t k = 0; k < std::size(values) && k < site.arguments.size(); ++k) {
-    const Place& place = site.arguments[k];
-    const std::byte* at =
-        place_in(w_, *g.frame, place, static_cast<uint32_t>(std::countr_zero(g.mask)));
-    std::memcpy(&values[k], at, std::min<uint64_t>(place.size, sizeof values[k]));
-  }
-  return "assertion '" + text_at(w_, values[0]) + "' failed at " + text_at(w_, values[1]) + ":" +
-         std::to_string(static_cast<uint32_t>(values[2])) + " in " + text_at(w_, values[3]);
-}
-
-// vprintf(format, arguments): the lanes one after the other.
-void Turn::print(size_t index, const CallSite& site) {
+bool Turn::call_built_in(size_t index, const CallSite& site, BuiltIn which) {
   Group& g = w_.groups[index];
-  std::string text;
-  for (uint32_t left = g.mask; left != 0; left &= left - 1) {
-    const auto i = static_cast<uint32_t>(std::countr_zero(left));
-    uint64_t values[2] = {};
-    for (size_t k = 0; k < std::size(values) && k < site.arguments.size(); ++k) {
-      std::memcpy(&values[k], place_in(w_, *g.frame, site.arguments[k], i), sizeof values[k]);
-    }
-    const int32_t result = format(w_, i, values[0], values[1], text);
-    for (const Place& place : site.results) {
-      std::byte* to = place.in_register ? g.frame->registers + place.slot + i * slot_bytes(place)
-                                        : local_of(w_, i, g.frame->local_base + place.offset);
-      std::memcpy(to, &result, std::min<uint64_t>(place.size, sizeof result));
-    }
-  }
-  const Launch& launch = *w_.block->context().launch;
-  if (launch.print) launch.print(text);
+  const BuiltInFault fault = run_built_in(w_, g, site, which);
+  if (fault.kind != Fault::Kind::kNone) return fail(index, fault.kind, fault.reason);
   ++g.next;
+  return true;
 }
 
 bool Turn::enter_function(size_t index, const CallSite& site, const CodeFunction& target) {

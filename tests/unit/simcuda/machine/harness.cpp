@@ -109,6 +109,7 @@ Fault Machine::launch(std::string_view kernel, Dim3 grid, Dim3 block,
   launch.memory = table_;
   launch.images = images;
   launch.cooperative = cooperative;
+  launch.heap = heap;
   launch.print = [this](std::string_view text) { printed += text; };
   return run(launch, counters, cancel);
 }

@@ -49,8 +49,9 @@ class Machine {
                const std::vector<uint64_t>& parameters, uint64_t shared_bytes = 0);
   // The images that launches reach by handles.
   std::shared_ptr<ImageTable> images = std::make_shared<ImageTable>();
-  bool cooperative = false;  // how launch() launches
-  std::string printed;       // by all launches
+  bool cooperative = false;    // how launch() launches
+  std::string printed;         // by all launches
+  KernelHeap* heap = nullptr;  // of all launches
   Counters counters;
   std::atomic<bool> cancel{false};
 
