@@ -68,7 +68,7 @@ void ChunkCache::keep(const ChunkOwner& owner, const std::vector<std::string>& f
 
 void ChunkCache::commit(const ChunkOwner& owner, const std::vector<std::string>& folders) {
   const MutexLock lock(mutex_);
-  Part& part = parts_[owner];
+  PartCopies& part = parts_[owner];
   part.folders = folders;
   part.committed = true;
   end_if_empty(owner);
@@ -130,7 +130,7 @@ std::optional<size_t> ChunkCache::tier_of(const std::string& path) const {
 }
 
 void ChunkCache::add(const ChunkOwner& owner, const std::vector<std::string>& folders, Copy copy) {
-  Part& part = parts_[owner];
+  PartCopies& part = parts_[owner];
   part.folders = folders;
   ++part.copies;
   tiers_[copy.tier].copies += copy.bytes;

@@ -80,7 +80,7 @@ class ChunkCache {
     std::string path;
     uint64_t bytes = 0;
   };
-  struct Part {
+  struct PartCopies {
     std::vector<std::string> folders;
     size_t copies = 0;
     bool committed = false;
@@ -97,7 +97,7 @@ class ChunkCache {
   mutable Mutex mutex_;
   std::vector<Tier> tiers_ GUARDED_BY(mutex_);
   std::list<Copy> copies_ GUARDED_BY(mutex_);  // oldest first
-  std::map<ChunkOwner, Part> parts_ GUARDED_BY(mutex_);
+  std::map<ChunkOwner, PartCopies> parts_ GUARDED_BY(mutex_);
 };
 
 }  // namespace gpusnap

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kLanes = 2;  // one reads while the other writes
 
 // Blocks that are copied at once, and the zeros after them.
-struct Part {
+struct Batch {
   size_t first = 0;  // block
   size_t last = 0;   // the block after them
   uint64_t begin = 0;
@@ -28,28 +28,28 @@ struct Part {
 };
 
 // Each begins with a block, and therefore at an aligned offset.
-std::vector<Part> cut_in_parts(const std::vector<ChunkBlock>& blocks, uint64_t most) {
-  std::vector<Part> parts;
+std::vector<Batch> cut_into_batches(const std::vector<ChunkBlock>& blocks, uint64_t most) {
+  std::vector<Batch> batches;
   for (size_t i = 0; i < blocks.size(); ++i) {
-    if (parts.empty() || blocks[i].end() - parts.back().begin > most) {
-      parts.push_back({i, i, blocks[i].offset, 0});
+    if (batches.empty() || blocks[i].end() - batches.back().begin > most) {
+      batches.push_back({i, i, blocks[i].offset, 0});
       // Bytes before the first block are padding, too.
-      if (i == 0) parts.back().begin = kSegmentHeaderBytes;
+      if (i == 0) batches.back().begin = kSegmentHeaderBytes;
     }
-    parts.back().last = i + 1;
+    batches.back().last = i + 1;
   }
-  for (size_t i = 0; i < parts.size(); ++i) {
-    parts[i].end = i + 1 < parts.size() ? parts[i + 1].begin : blocks.back().end();
+  for (size_t i = 0; i < batches.size(); ++i) {
+    batches[i].end = i + 1 < batches.size() ? batches[i + 1].begin : blocks.back().end();
   }
-  return parts;
+  return batches;
 }
 
 class Copying : public std::enable_shared_from_this<Copying> {
  public:
   explicit Copying(ChunkCopy copy)
-      : copy_(std::move(copy)), parts_(cut_in_parts(copy_.blocks, copy_.part_bytes)) {
+      : copy_(std::move(copy)), batches_(cut_into_batches(copy_.blocks, copy_.part_bytes)) {
     uint64_t most = 0;
-    for (const Part& part : parts_) most = std::max(most, part.end - part.begin);
+    for (const Batch& batch : batches_) most = std::max(most, batch.end - batch.begin);
     for (std::vector<std::byte>& buffer : buffers_) buffer.resize(most);
   }
   void begin() {
@@ -62,20 +62,20 @@ class Copying : public std::enable_shared_from_this<Copying> {
     bool local = false;  // the chunk's device has failed
   };
 
-  // Begins with the next part.
+  // Begins with the next batch.
   void next(size_t lane) {
-    const Part* part = take_part();
-    if (part != nullptr) return read(lane, *part);
+    const Batch* batch = take_batch();
+    if (batch != nullptr) return read(lane, *batch);
     if (const std::optional<Outcome> outcome = end_lane()) {
       copy_.ended(outcome->status, outcome->local);
     }
   }
 
   // Null: none is left, or the copy has failed.
-  const Part* take_part() {
+  const Batch* take_batch() {
     const MutexLock lock(mutex_);
     if (status_.ok() && copy_.gave_up()) status_ = {Code::kInvalid, "the checkpoint was abandoned"};
-    return status_.ok() && next_ < parts_.size() ? &parts_[next_++] : nullptr;
+    return status_.ok() && next_ < batches_.size() ? &batches_[next_++] : nullptr;
   }
 
   // The outcome of the whole copy, from the last lane.
@@ -85,26 +85,26 @@ class Copying : public std::enable_shared_from_this<Copying> {
     return Outcome{status_, local_};
   }
 
-  void read(size_t lane, const Part& part) {
-    const uint64_t there = copy_.blocks[part.last - 1].end();
-    copy_.from->read(part.begin, std::span(buffers_[lane]).first(there - part.begin),
-                     [self = shared_from_this(), lane, &part](const Status& read) {
-                       const Status good = read.ok() ? self->check(lane, part) : read;
-                       if (good.ok()) return self->write(lane, part);
+  void read(size_t lane, const Batch& batch) {
+    const uint64_t there = copy_.blocks[batch.last - 1].end();
+    copy_.from->read(batch.begin, std::span(buffers_[lane]).first(there - batch.begin),
+                     [self = shared_from_this(), lane, &batch](const Status& read) {
+                       const Status good = read.ok() ? self->check(lane, batch) : read;
+                       if (good.ok()) return self->write(lane, batch);
                        self->note(good, true);
                        self->next(lane);
                      });
   }
 
   // Compares the blocks with their checksums and clears the gaps between them.
-  Status check(size_t lane, const Part& part) {
+  Status check(size_t lane, const Batch& batch) {
     const std::span<std::byte> bytes(buffers_[lane]);
-    uint64_t at = part.begin;
-    for (size_t i = part.first; i < part.last; ++i) {
+    uint64_t at = batch.begin;
+    for (size_t i = batch.first; i < batch.last; ++i) {
       const ChunkBlock& block = copy_.blocks[i];
-      std::ranges::fill(bytes.subspan(at - part.begin, block.offset - at), std::byte{});
+      std::ranges::fill(bytes.subspan(at - batch.begin, block.offset - at), std::byte{});
       at = block.end();
-      if (checksum(bytes.subspan(block.offset - part.begin, block.bytes)) == block.checksum) {
+      if (checksum(bytes.subspan(block.offset - batch.begin, block.bytes)) == block.checksum) {
         continue;
       }
       return {Code::kDamaged, "a checkpoint is lost: its chunk " + copy_.path +
@@ -112,14 +112,14 @@ class Copying : public std::enable_shared_from_this<Copying> {
                                   " and " + std::to_string(at) +
                                   "; if that happens again, leave its device out of GPUSNAP_SSD"};
     }
-    std::ranges::fill(bytes.subspan(at - part.begin, part.end - at), std::byte{});
+    std::ranges::fill(bytes.subspan(at - batch.begin, batch.end - at), std::byte{});
     return {};
   }
 
-  void write(size_t lane, const Part& part) {
-    const uint64_t bytes = part.end - part.begin;
+  void write(size_t lane, const Batch& batch) {
+    const uint64_t bytes = batch.end - batch.begin;
     copy_.rate->begun(bytes);
-    copy_.to->write(copy_.offset + part.begin - kSegmentHeaderBytes,
+    copy_.to->write(copy_.offset + batch.begin - kSegmentHeaderBytes,
                     std::span(buffers_[lane]).first(bytes),
                     [self = shared_from_this(), lane, bytes](const Status& written) {
                       self->copy_.rate->ended(bytes, written.ok());
@@ -136,10 +136,10 @@ class Copying : public std::enable_shared_from_this<Copying> {
   }
 
   const ChunkCopy copy_;
-  const std::vector<Part> parts_;
+  const std::vector<Batch> batches_;
   std::vector<std::byte> buffers_[kLanes];
   Mutex mutex_;
-  size_t next_ GUARDED_BY(mutex_) = 0;  // part
+  size_t next_ GUARDED_BY(mutex_) = 0;  // batch
   size_t over_ GUARDED_BY(mutex_) = 0;  // lanes
   Status status_ GUARDED_BY(mutex_);    // the first failure
   bool local_ GUARDED_BY(mutex_) = false;
