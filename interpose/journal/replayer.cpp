@@ -40,8 +40,9 @@ Result<std::unique_ptr<Replayer>> Replayer::open(FileSystem& files, const std::s
 
 // Small pieces, mostly, as they lie there.
 bool Replayer::take(std::span<std::byte> to) {
+  if (to.empty()) return true;
   const std::byte* const there = reader_->take(to.size());
-  if (there == nullptr) return to.empty();
+  if (there == nullptr) return false;
   std::memcpy(to.data(), there, to.size());
   return true;
 }

@@ -286,12 +286,13 @@ class JournalStreamTest : public RemoteWriterTest {
     EXPECT_TRUE(journal.ok()) << journal.status().message();
     return std::move(journal.value());
   }
-  static std::vector<std::byte> noise(size_t size) {
-    std::mt19937_64 random(size);
+  // Others each time: the journal stores what it has had before only once.
+  std::vector<std::byte> noise(size_t size) {
     std::vector<std::byte> bytes(size);
-    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random_());
     return bytes;
   }
+  std::mt19937_64 random_{7};
   // The file, as the slots of that many make it.
   static std::vector<std::byte> file_of(const Received& stream, size_t slots) {
     std::vector<std::byte> file;
