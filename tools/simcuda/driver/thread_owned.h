@@ -13,16 +13,13 @@ namespace simcuda {
 
 template <class T>
 T& thread_owned() {
-  static constinit thread_local T* own = nullptr;
   static const pthread_key_t kKey = [] {
     pthread_key_t key = 0;
-    const int failed = pthread_key_create(&key, [](void* object) {
-      own = nullptr;
-      delete static_cast<T*>(object);
-    });
-    if (failed != 0) std::abort();
+    const auto destroy = [](void* object) { delete static_cast<T*>(object); };
+    if (pthread_key_create(&key, destroy) != 0) std::abort();
     return key;
   }();
+  auto* own = static_cast<T*>(pthread_getspecific(kKey));
   if (own == nullptr) {
     own = new T();
     if (pthread_setspecific(kKey, own) != 0) std::abort();
