@@ -23,7 +23,7 @@ COMMAND = re.compile(r'(?:\$ |\./|gpusnap |mpirun |meson |ninja |scripts/|mpicxx
 RECIPE = 'a recipe: the page says that it was not run'
 SLURM = 'test_slurm.py runs a script with the same options'
 ELSEWHERE = {
-    './scripts/demo': 'a test of its own: it installs and builds',
+    './scripts/demo': 'not a test, since it installs and builds: run by hand',
     './scripts/demo --history': 'as above',
     './scripts/test': 'runs this test',
     './scripts/setup --minimal': 'scripts/demo and the tests begin with it',
@@ -43,7 +43,7 @@ ELSEWHERE = {
     '--store /scratch/ck -- ./solver big.cfg': RECIPE,
     'podman run --device nvidia.com/gpu=all --shm-size=5g -v /opt/gpusnap:/opt/gpusnap -v /scratch:/scratch '
     'IMAGE /opt/gpusnap/bin/gpusnap run --resume --store /scratch/ck -- ./solver big.cfg': RECIPE,
-    'gpusnap list --store /pfs/run7': 'test_history.py lists the checkpoints of a history',
+    'gpusnap list --store /pfs/run7': 'test_history.py has the checkpoints of a history listed',
     'export GPUSNAP_LEVELS=rs:2+1 GPUSNAP_SSD=/local GPUSNAP_LEVEL_KEY=$HOME/job.key':
         'test_levels.py runs nodes with these settings',
     'export GPUSNAP_PEERS=node1:7400,node2:7400,node3:7400': 'as above',

@@ -37,14 +37,18 @@ class Program(harness.TestCase):
     def unexpected(self, errors):
         """The lines on standard error that are not expected of this program. Two kinds are
         expected: about its mistakes, and that it is found to write where its calls do not tell, and
-        waits from then on: each of its kernels that does, where there are several."""
+        waits from then on. Programs with offload regions have several such kernels."""
         said = harness.SAID.get(self.name)
         lines = [line for line in errors.splitlines() if said is None or not line.startswith(said)]
         if self.name not in harness.TEARING:
             return lines
-        torn = [line for line in lines
-                if 'its calls did not tell of' in line or 'checkpoints that were given up' in line]
-        self.assertLessEqual(len(torn), 2)
+        torn = [line for line in lines if 'its calls did not tell of' in line]
+        if self.name.startswith('offload/'):
+            given_up = [line for line in lines if 'checkpoints that were given up' in line]
+            self.assertLessEqual(len(given_up), 1)
+            torn += given_up
+        else:
+            self.assertLessEqual(len(torn), 1)
         return [line for line in lines if line not in torn]
 
     def test_same_output_with_the_library(self):

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "interpose/services/mutation.h"
+#include "tests/support/chooser.h"
 
 namespace gpusnap {
 
@@ -101,24 +102,7 @@ std::optional<std::vector<unsigned>> known_blocks(const Program& program) {
   return known;
 }
 
-// Every choice of a run, so that all of them can be made in turn.
-class Chooser {
- public:
-  unsigned choose(unsigned count) {
-    if (at_ == taken_.size()) taken_.push_back({0, count});
-    return taken_[at_++].first;
-  }
-  // False: there is no other run.
-  bool next() {
-    at_ = 0;
-    while (!taken_.empty() && ++taken_.back().first == taken_.back().second) taken_.pop_back();
-    return !taken_.empty();
-  }
-
- private:
-  size_t at_ = 0;
-  std::vector<std::pair<unsigned, unsigned>> taken_;
-};
+using test::Chooser;
 // The same for one run by chance.
 class Dice {
  public:

@@ -11,13 +11,13 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "interpose/replay/replay_scheduler.h"
+#include "tests/support/chooser.h"
 
 namespace gpusnap::replay_model {
 
@@ -105,32 +105,7 @@ struct Program {
   std::vector<Code> tasks{};                            // in the queue from the beginning
 };
 
-// Every choice of a run, so that all of them can be made in turn; or by chance.
-class Chooser {
- public:
-  explicit Chooser(std::optional<uint64_t> seed = {}) {
-    if (seed) random_.emplace(*seed);
-  }
-  unsigned choose(unsigned count) {
-    if (count == 1) return 0;
-    if (random_) return static_cast<unsigned>((*random_)() % count);
-    if (at_ == taken_.size()) taken_.push_back({0, count});
-    return taken_[at_++].first;
-  }
-  // False: there is no other run.
-  bool next() {
-    at_ = 0;
-    while (!taken_.empty() && ++taken_.back().first == taken_.back().second) taken_.pop_back();
-    return !taken_.empty();
-  }
-  // The next choice has not been made in a run before.
-  bool is_new() const { return at_ == taken_.size(); }
-
- private:
-  size_t at_ = 0;
-  std::vector<std::pair<unsigned, unsigned>> taken_;
-  std::optional<std::mt19937_64> random_;
-};
+using test::Chooser;
 
 // One entry of the journal, and which operation it was of.
 struct Recorded {

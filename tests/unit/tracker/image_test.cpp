@@ -223,6 +223,9 @@ TEST(ImageGlobals, RegionsOfOpenMpGiveTheirHeapMemoryBack) {
       keeps_heap(linked_by_gcc(".visible .func omp_alloc { { .param .b64 a; .param .b64 b;\n"
                                "  call (b), malloc, (a); } ret; }\n")))
       << "memory that the program asks for by OpenMP's interface";
+  EXPECT_TRUE(
+      keeps_heap(linked_by_gcc(".visible .func omp_init_allocator { call gomp_malloc; ret; }\n")))
+      << "an allocator that the program makes and keeps";
   EXPECT_TRUE(keeps_heap(
       linked_by_gcc(".visible .func shows { .reg .b64 %x1; mov.u64 %x1, __nvptx_malloc; ret; }\n")))
       << "its address as a value";
